@@ -1,5 +1,6 @@
 """What benchmarks of searches have in common: rivals, what a search found, and records of ours."""
 
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -8,6 +9,7 @@ import _harness as harness
 import numpy as np
 import sklearn
 from _harness import to_gpu, to_host
+from sklearn.exceptions import ConvergenceWarning
 
 N_SPLITS = 5
 WARM_UP_ROWS = 2_000
@@ -41,6 +43,11 @@ def rivals_over(theirs, processors, on_gpu, in_cuml):
         "cuml-array-api": Rival(lambda: theirs(in_cuml()), to_gpu, ARRAY_API),
         "sklearn-array-api": Rival(needing_gpu, to_gpu, ARRAY_API),
     }
+
+
+def not_complaining():
+    """Ignore warnings about convergence, which is measured: they would take time themselves."""
+    return warnings.catch_warnings(action="ignore", category=ConvergenceWarning)
 
 
 def time_rival(rival, X, y, repeats):

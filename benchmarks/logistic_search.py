@@ -14,28 +14,27 @@ from dataclasses import dataclass, field
 import _harness as harness
 import numpy as np
 from _harness import needed_cupy, scaled, to_host
+from _logistic_optimum import TOL, largest_gradient, solution
 from _searches import (
     N_SPLITS,
     all_contenders,
     found,
+    not_complaining,
     rivals_over,
     score_difference,
     time_ours,
     time_rival,
 )
-from scipy.special import expit, logsumexp, softmax
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression as SklearnLogisticRegression
 from sklearn.model_selection import GridSearchCV as SklearnGridSearchCV
-from sklearn.model_selection import StratifiedKFold
 
 import gpuml
 from gpuml.linear_model import LogisticRegression
 from gpuml.model_selection import GridSearchCV
 
 GRID = {"C": np.logspace(-4, 4, 10)}
-TOL = 1e-4  # the default of every contender
 SEED = 0
 
 # Of the made data: centres of the classes in some features, others that are mixtures of those.
@@ -44,7 +43,6 @@ REDUNDANT = 10
 SEPARATION = 0.5
 FLIPPED = 0.05
 MAKE_ROWS = 1_000_000
-CHECK_BYTES = 2**27
 # Objectives as different as this, relative to their size, count as equal: `tol` leaves that open.
 EQUAL_OBJECTIVES = 1e-5
 
@@ -219,7 +217,7 @@ def measure_ours(X, y, repeats):
         search.fit(X, y)
     record["convergence_warnings"] = len(caught)
     record |= solution(search.best_estimator_, X, y)
-    return record | {"largest_gradient_of_fifty_models": largest_gradient(X, y)}, search
+    return record | {"largest_gradient_of_fifty_models": largest_gradient(ours, X, y)}, search
 
 
 def compared(search, own_search, X, y):
@@ -234,11 +232,6 @@ def compared(search, own_search, X, y):
     record["gpuml_objective_at_this_C"] = objective
     record["objective_above_gpuml"] = (record["objective"] - objective) / abs(objective)
     return record
-
-
-def not_complaining():
-    """Who has converged is measured; warnings of it would slow the clock down."""
-    return warnings.catch_warnings(action="ignore", category=ConvergenceWarning)
 
 
 def mean_score_difference(one, other):
@@ -259,113 +252,6 @@ def breakdown(X, y, best_params, repeats):
     }
     with not_complaining():
         return {name: harness.timing(part, repeats)["median"] for name, part in parts.items()}
-
-
-# ---------------------------------------------------------------- how good solutions are
-
-
-def solution(model, X, y):
-    """Objective of a fitted model on its rows, and the largest component of its gradient."""
-    value, gradient = objective(*arrays_of(model, X), *on_rows(X, y), model.C)
-    n_iter = getattr(model, "n_iter_", None)  # not every library tells
-    n_iter = n_iter.get() if hasattr(n_iter, "get") else n_iter
-    facts = {"objective": value, "gradient": gradient, "reached_tol": gradient <= TOL}
-    return facts | {"n_iter": None if n_iter is None else int(np.max(n_iter))}
-
-
-def largest_gradient(X, y):
-    """The same component, the largest of all models of a search of ours on their training rows.
-
-    A scorer of one's own is shown one model after the other; the rows beside it tell the fold.
-    """
-    seen = []
-
-    def collect(model, X_test, y_test):
-        seen.append((model.C, *arrays_of(model, X), to_host(X_test[:1])))
-        return 0.0
-
-    with not_complaining():
-        ours(scoring=collect, refit=False).fit(X, y)
-    codes = to_host(y)
-    tests = [test for _, test in StratifiedKFold(N_SPLITS).split(np.zeros(len(codes)), codes)]
-    first_rows = [to_host(X[test[0] : test[0] + 1]) for test in tests]
-    worst = 0.0
-    for C, coef, intercept, first_row in seen:
-        (held_out,) = (
-            t for t, row in zip(tests, first_rows, strict=True) if (row == first_row).all()
-        )
-        weights = np.ones(len(codes), dtype=bool)
-        weights[held_out] = False
-        _, gradient = objective(coef, intercept, *on_rows(X, y, weights), C)
-        worst = max(worst, gradient)
-    return worst
-
-
-def arrays_of(model, X):
-    """Coefficients and intercepts beside X, in float64."""
-    xp = needed_cupy() if type(X).__module__.startswith("cupy") else np
-    return tuple(xp.asarray(to_host(a), dtype=np.float64) for a in (model.coef_, model.intercept_))
-
-
-def on_rows(X, y, weights=None):
-    """X, codes of the classes and weights beside it."""
-    xp = needed_cupy() if type(X).__module__.startswith("cupy") else np
-    codes = xp.asarray(np.unique(to_host(y), return_inverse=True)[1])
-    weights = xp.ones(len(X)) if weights is None else xp.asarray(weights, dtype=np.float64)
-    return X, codes, weights, xp
-
-
-def objective(coef, intercept, X, codes, weights, xp, C):
-    """scikit-learn's objective in float64, and the largest component of its gradient.
-
-    sum of w_i loss_i over sum of w_i, plus |coef|^2 / (2 C sum of w_i).
-    """
-    total = float(weights.sum())
-    value, slope_coef, slope_intercept = 0.0, xp.zeros_like(coef), xp.zeros_like(intercept)
-    step = max(1, CHECK_BYTES // (8 * X.shape[1]))
-    losses = binary_losses if len(coef) == 1 else class_losses
-    for start in range(0, len(X), step):
-        rows = slice(start, start + step)
-        block = X[rows].astype(np.float64, copy=False)
-        loss, slope = losses(block @ coef.T + intercept, codes[rows], special(xp))
-        slope *= weights[rows, None]
-        value += float((weights[rows] * loss).sum())
-        slope_coef += slope.T @ block
-        slope_intercept += slope.sum(axis=0)
-    value = value / total + float((coef**2).sum()) / (2 * C * total)
-    slope_coef = (slope_coef + coef / C) / total
-    largest = max(float(abs(slope_coef).max()), float(abs(slope_intercept).max()) / total)
-    return value, largest
-
-
-@dataclass(frozen=True)
-class Special:
-    """A library of arrays, with the functions that it keeps elsewhere."""
-
-    xp: object
-    expit: Callable
-    logsumexp: Callable
-    softmax: Callable
-
-
-def special(xp):
-    if xp is np:
-        return Special(xp, expit, logsumexp, softmax)
-    from cupyx.scipy import special as on_gpu
-
-    return Special(xp, on_gpu.expit, on_gpu.logsumexp, on_gpu.softmax)
-
-
-def binary_losses(z, codes, library):
-    z = z[:, 0]
-    loss = library.xp.logaddexp(0, z) - codes * z
-    return loss, (library.expit(z) - codes)[:, None]
-
-
-def class_losses(z, codes, library):
-    own = library.xp.arange(z.shape[1])[None, :] == codes[:, None]
-    loss = library.logsumexp(z, axis=1) - (z * own).sum(axis=1)
-    return loss, library.softmax(z, axis=1) - own
 
 
 def checks(scenario, contenders):

@@ -26,6 +26,16 @@ import sklearn.neighbors as sk_neighbors
 import sklearn.svm as sk_svm
 from _beside import CUML, RIVAL_RUNS, RIVAL_SECONDS, RIVALS, contenders
 from _harness import needed_cupy, scaled
+from _targets import (
+    claims,
+    costs,
+    counts,
+    noisy,
+    outlying,
+    several,
+    three_classes,
+    two_classes,
+)
 from sklearn.model_selection import GridSearchCV as TheirSearch
 from sklearn.model_selection import ParameterGrid
 
@@ -71,40 +81,6 @@ SHAPES = [1.0 * RBF(3.0) + WhiteKernel(0.5), 1.0 * Matern(3.0) + WhiteKernel(0.5
 NEIGHBOURS = {"n_neighbors": [1, 5, 9, 15, 25, 50], "weights": ["uniform", "distance"]}
 INTEL = {"sklearnex": "sklearnex.neighbors"}
 INTEL_SVM = {"sklearnex": "sklearnex.svm"}
-
-
-def counts(random, margin):
-    return random.poisson(np.exp(margin)).astype(float)
-
-
-def costs(random, margin):
-    return random.gamma(2.0, np.exp(margin) / 2.0) + 1e-3
-
-
-def claims(random, margin):
-    """Sums of as many costs as there are claims: many are 0."""
-    return random.poisson(np.exp(margin)) * random.gamma(2.0, 0.5, size=len(margin))
-
-
-def outlying(random, margin):
-    return 3.0 * margin + random.standard_t(2, size=len(margin))
-
-
-def several(random, margin):
-    """Five targets, of which four have something of the margin."""
-    return margin[:, None] * np.arange(5) + random.normal(size=(len(margin), 5))
-
-
-def noisy(random, margin):
-    return margin + random.normal(size=len(margin))
-
-
-def two_classes(random, margin):
-    return (margin + 0.5 * random.normal(size=len(margin)) > 0).astype(int)
-
-
-def three_classes(random, margin):
-    return (margin > -0.5).astype(int) + (margin > 0.5)
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,7 @@ from _pipelines import (
     two_classes,
     with_gaps,
 )
-from _searches import N_SPLITS, found, score_difference, time_ours, time_rival
-from logistic_search import not_complaining
+from _searches import N_SPLITS, found, not_complaining, score_difference, time_ours, time_rival
 from ridge_search import as_row
 
 import gpuml

@@ -27,11 +27,11 @@ from _searches import (
     Rival,
     all_contenders,
     found,
+    not_complaining,
     score_difference,
     time_ours,
     time_rival,
 )
-from logistic_search import not_complaining
 from ridge_search import as_row
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV as SklearnGridSearchCV

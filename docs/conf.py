@@ -17,8 +17,6 @@ DOCS = Path(__file__).parent
 sys.path[:0] = [str(DOCS), str(DOCS.parent)]
 
 import _site  # noqa: E402
-from sphinx.errors import PycodeError  # noqa: E402
-from sphinx.pycode import ModuleAnalyzer  # noqa: E402
 
 import gpuml  # noqa: E402
 
@@ -150,12 +148,7 @@ def _read(app, name, source):
 
 
 def _source(app, module, name):
-    found = _site.source_module(module, name)
-    try:
-        ModuleAnalyzer.for_module(found).find_tags()
-    except PycodeError:  # Sphinx cannot parse it, and would link to a page that is not made
-        return module
-    return found
+    return _site.source_module(module, name)
 
 
 def _skipped(app, what, name, value, skip, options):

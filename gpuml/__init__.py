@@ -45,6 +45,7 @@ _PACKAGES = (
         "persistence",
         "pipeline",
         "preprocessing",
+        "protocol",
         "random_projection",
         "svm",
         "testing",

@@ -24,11 +24,11 @@ Contents = tuple[Mapping[str, object], Callable[[], Any]]
 
 @dataclass(frozen=True)
 class Program:
-    """What Python would run, and what it would have set for it."""
+    """What Python would run, and the state that it would set up."""
 
     argv: list[str]
     load: Callable[[], Contents]  # may import packages that a module is in
-    folder: str | None = None  # first in sys.path; None: what is there now
+    folder: str | None = None  # first entry of sys.path; None keeps the current one
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -66,7 +66,7 @@ OUTPUT = {
     "get_columns": "sklearn.utils._set_output",
 }
 
-# Metadata routing where an estimator routes by itself what it was given, without a request.
+# Metadata routing inside an estimator that routes parameters without a request.
 ROUTING = {
     "_check_groups_routing_disabled": "sklearn.model_selection._validation",
     "_raise_for_params": "sklearn.utils.metadata_routing",

@@ -280,7 +280,7 @@ def _framed(X, y, names):
 CONSONANTS, VOWELS = "bcdfghjklmnprstvz", "aeiou"
 # Word number r of a language is about r + 2.7 times rarer than its most frequent one (Mandelbrot).
 FREQUENCY_OFFSET = 2.7
-# So many words are a topic's own, or shared by the topics of a group.
+# The number of words that belong to one topic, or to the topics of a group.
 TOPIC_WORDS = 60
 TOPICS_PER_GROUP = 4
 # How much of a topic's share of words its group has.

@@ -32,7 +32,7 @@ class FallbackWarning(UserWarning):
 
 
 class FallbackError(ValueError):
-    """What `FallbackWarning` says, under ``fallback="error"``."""
+    """The error that replaces `FallbackWarning` under ``fallback="error"``."""
 
 
 class GatheredWarning(UserWarning):
@@ -51,7 +51,7 @@ class VersionWarning(UserWarning):
 
 
 def level_of_user() -> int:
-    """The `stacklevel`, for whoever calls this, of the first caller outside gpuml and scikit-learn.
+    """The `stacklevel`, for the caller, of the first frame outside gpuml and scikit-learn.
 
     Returns
     -------

@@ -36,7 +36,7 @@ __all__ = [
     "whole",
 ]
 
-# How alike two names are of which one is probably meant for the other.
+# Names this similar are probably misspelt.
 ALIKE = 0.85
 
 
@@ -214,7 +214,7 @@ class MultifitEstimator(Extension):
         return None
 
     def multifit_levels(self, n_columns: int, X: Any) -> str | None:
-        """Why no categories of so many columns can stand apart from the features; None if they can.
+        """The reason why categories with so many columns cannot be kept apart; None if they can.
 
         Those of a column with more levels than sums over pairs of them pay for do: they are no
         part of moments or frames (`folds.batch.apart`), and are the last coefficients of a model.
@@ -226,22 +226,22 @@ class MultifitEstimator(Extension):
         return self.multifit_obstacle(X) is None
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
-        """Check rows and bring them to where they are worked on.
+        """Check rows and move them to their compute device.
 
         The batch serves estimators with other parameters too.
         """
         raise NotImplementedError(f"{type(self).__name__} defines no multifit_batch.")
 
     def multifit_piece(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
-        """As `multifit_batch`, of some of the rows, where those are divided."""
+        """As `multifit_batch`, for some of the rows, if they are divided."""
         return self.multifit_batch(X, y, sample_weight)
 
     def multifit_joined(self, batch: Batch) -> Batch:
-        """A block as one of all rows: once what all blocks have in common is known, as classes."""
+        """The same batch, once properties of all batches, such as the classes, are known."""
         return batch
 
     def multifit_rows(self, folds: Folds) -> int | None:
-        """Rows that `multifit` is going to read, all passes counted; None where nobody knows."""
+        """The number of rows that `multifit` will read in all passes; None if unknown."""
         return None
 
     def multifit_work(
@@ -257,7 +257,7 @@ class MultifitEstimator(Extension):
     def multifit_words(
         self, X: Any, y: Any, candidates: Sequence[Mapping[str, Any]], n_splits: int
     ) -> str:
-        """What `search.explain` says of the way in which `multifit` is going to find models.
+        """How `search.explain` describes the method of `multifit`.
 
         `X` and `y` are as the user has them, or stand-ins with their shape and dtype.
         """
@@ -367,7 +367,7 @@ class AffineStep(Extension):
 
 
 class TableStep(AffineStep):
-    """An affine step that stands in front and says itself what is read of the rows.
+    """An affine step that comes first and reads columns of a table, such as codes of categories.
 
     Its maps are of the columns of the batch that `table_batch` makes, such as codes of categories.
     """
@@ -383,15 +383,15 @@ class TableStep(AffineStep):
         raise NotImplementedError(f"{type(self).__name__} defines no table_batch.")
 
     def table_folds(self, folds: Folds, candidates: Sequence[Mapping[str, Any]]) -> Folds:
-        """The same splits of a batch that has all that candidates read; these where it has."""
+        """The same splits of a batch that has all columns that candidates read."""
         return folds
 
     def table_obstacle(self, X: Any, behind: Sequence[Any], model: Any) -> str | None:
-        """Why steps behind, or a model, cannot have what it makes of X; None if they can."""
+        """The reason why later steps, or the model, cannot use its output for X, if any."""
         return None
 
     def table_sparse(self) -> str | None:
-        """What makes its output sparse, in words that name what to change; None where none does."""
+        """The parameter that makes the output sparse, and what to change, if there is one."""
         return None
 
     def table_only_fits(self) -> str | None:

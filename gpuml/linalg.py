@@ -36,7 +36,7 @@ __all__ = ["SVD", "ErrorEstimate", "svd_compressed"]
 
 SCALES = (None, "std", "patterson")
 DTYPES = (None, "float32", "float64")
-# Data that products of are no more accurate than float32, unless asked for.
+# Data whose products are computed in float32, unless the caller chooses otherwise.
 SINGLE = ("float32", "float16", "bfloat16")
 
 
@@ -193,7 +193,7 @@ def _told_of_memory(place, part):
 
 
 def _estimated(rows, found, random, plan):
-    """How good triplets are, from one more reading of the rows."""
+    """Accuracy estimates for singular triplets, from one more pass over the rows."""
     squares = rows.squared_lengths(probes(found, random))
     return _padded(error_estimate(found, squares, plan.dtype), plan.n_components)
 
@@ -226,7 +226,7 @@ def _check_integer(name, value, least, most=None, of=""):
 
 
 def checked_rule(n_features: int, center: Any, scale: Any, dtype: str) -> Rule:
-    """How features are to be standardised, if that makes sense for so many."""
+    """How to standardise features, if that is valid for so many of them."""
     if not isinstance(center, bool | np.bool_):
         center = _numbers("center", center, n_features)
     else:
@@ -308,7 +308,7 @@ def _signed(result: SVD) -> SVD:
 
 
 def _padded(error: ErrorEstimate, k: int) -> ErrorEstimate:
-    """For k values; those beyond the rank are 0 but for rounding, as the smallest of the others."""
+    """The error for k values; those beyond the rank are rounding, like the smallest one."""
     values = error.singular_values
     rest = np.full(k - len(values), values.min(initial=np.inf) if len(values) else 0.0)
     return error._replace(singular_values=np.concatenate([values, rest]))

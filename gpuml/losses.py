@@ -14,7 +14,7 @@ import numpy as np
 
 from gpuml._arrays import Array, device_of, is_numpy
 
-# Exponents beyond which rates stay as they are: no sum of a float32 or float64 overflows by them.
+# Larger exponents are clipped, so that no float32 or float64 sum overflows.
 LARGEST_EXPONENT = {"float32": 60.0, "float64": 600.0}
 # What losses, and their slopes downwards, are of margins that are no means: no step ends there, and
 # rows of weight 0 stay out of sums, as those of infinite slopes would not.
@@ -73,7 +73,7 @@ class Loss:
 
 
 def sigmoid(z: Array, xp: Any) -> Array:
-    """``1 / (1 + exp(-z))`` in place where that saves memory; never overflows."""
+    """``1 / (1 + exp(-z))`` without overflow, in place if that saves memory."""
     # By way of tanh: one call, bounded for any z, and vectorised by every library.
     if is_numpy(z):
         z *= 0.5
@@ -267,7 +267,7 @@ def _typical(exponent, k, mean):
 
 @cache
 def tweedie(power: float, link: str) -> Loss:
-    """Half the deviance of variances that grow with the mean to a power, less what y alone gives.
+    """Half the Tweedie deviance of a power, without the terms of y alone.
 
     Means are ``exp(z)`` (link "log") or z itself ("identity": unless the power is 0, the loss has a
     barrier where z is not above 0). It is convex for powers of 1 to 2 with logarithms, and of 0 to

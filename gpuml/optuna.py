@@ -309,5 +309,5 @@ class OptunaSearchCV(OnePassSearch, BaseSearchCV):
 
     def explain(self, X, y=None, **params):
         """Tell what `fit` is going to do with the first batch; see `GridSearchCV.explain`."""
-        # The candidates are of no study: nobody would tell it what became of them.
+        # The candidates are not told to a study, which would wait for their results.
         return OnePassSearch.explain(clone(self).set_params(study=None), X, y, **params)

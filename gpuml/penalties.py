@@ -1,4 +1,4 @@
-r"""Penalties of coefficients, of which a solver asks for values, proximal maps and optimality.
+r"""Penalties of coefficients: value, proximal map and optimality conditions.
 
 References
 ----------

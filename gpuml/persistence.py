@@ -33,7 +33,7 @@ PICKLED = {
     for inner in ("", ".joblib", ".pickle", ".pkl")
     for outer, method in {"": 0, **COMPRESSIONS}.items()
 }
-# What files of skops hold besides estimators: records, and scorers of searches of ours.
+# Types besides estimators that skops files contain: records, and scorers of searches.
 _RECORDS = (
     *(
         "gpuml._persistence.stored.Member",

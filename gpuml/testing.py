@@ -1,4 +1,4 @@
-"""What tests of numerical code on devices need: array libraries, tolerances, a transfer counter.
+"""Helpers for tests of numerical code on devices: array libraries, tolerances, a transfer counter.
 
 Nothing here imports an array library, or pytest, before it is used.
 """
@@ -27,9 +27,9 @@ __all__ = [
     "tolerance",
 ]
 
-# Agreement with scikit-learn, whose solvers stop at tolerances of their own.
+# Tolerances for agreement with scikit-learn, whose solvers stop early.
 RTOL = {"float64": 1e-6, "float32": 1e-4}
-# Laws: two computations by gpuml that are equal but for rounding.
+# Tolerances for laws: two computations by gpuml that are equal up to rounding.
 LAW_RTOL = {"float64": 1e-9, "float32": 1e-4}
 
 
@@ -164,7 +164,7 @@ def _missing(package, sees_gpu=None):
 
 @cache
 def _has_driver():
-    # Asked first, because importing torch or CuPy only to hear "no" takes seconds.
+    # Checked first, because importing torch or CuPy takes seconds.
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -229,7 +229,7 @@ def estimators() -> list[tuple[str, Any]]:
         *(cross_decomposition, gaussian_process, kernel_ridge, mixture),
     )
     names = {module: module.__all__ for module in modules}
-    # What is fitted to labels alone takes no rows.
+    # Encoders of labels take no rows.
     names[preprocessing] = [n for n in preprocessing.__all__ if not n.startswith("Label")]
     names[covariance] = ["EmpiricalCovariance", "LedoitWolf", "OAS", "ShrunkCovariance"]
     names[svm] = ["LinearSVC", "LinearSVR"]

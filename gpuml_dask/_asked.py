@@ -1,4 +1,4 @@
-"""What a search asks of Dask for all its tasks: which workers, which priority, which resources.
+"""Dask annotations for all tasks of a search: workers, priority, resources.
 
 They are Dask's annotations, so a ``with dask.annotate(...)`` block around a fit does the same.
 """
@@ -14,19 +14,19 @@ NAMES = ("workers", "priority", "resources")
 
 
 def asked_by(search: Any) -> dict[str, Any]:
-    """Annotations of a search: those of its parameters `NAMES` that are not None."""
+    """The annotations of a search: those of its parameters `NAMES` that are not None."""
     given = {name: getattr(search, name) for name in NAMES}
     return {name: value for name, value in given.items() if value is not None}
 
 
 def asked_workers() -> Collection[Any]:
-    """Addresses, names or hosts of the workers that tasks of this thread go to; none for all."""
+    """Addresses, names or hosts of the workers for tasks of this thread; none for all workers."""
     workers = dask.get_annotations().get("workers") or ()
     return () if callable(workers) else workers
 
 
 def allowed(facts: Mapping[str, Fact]) -> dict[str, Fact]:
-    """Those of some workers that tasks of this thread may go to, by what the scheduler says.
+    """Those of some workers, as the scheduler describes them, that tasks of this thread may use.
 
     Parameters
     ----------
@@ -42,12 +42,12 @@ def allowed(facts: Mapping[str, Fact]) -> dict[str, Fact]:
 
 
 def asked_resources(demand: Mapping[str, float]) -> dict[str, float]:
-    """Resources that a task needs, and those that are asked for all tasks of this thread."""
+    """The resources of a task, with those for all tasks of this thread."""
     asked = dask.get_annotations().get("resources") or {}
     return {**demand, **(asked if isinstance(asked, dict) else {})}
 
 
 def asked_priority() -> float:
-    """Priority that is asked for all tasks of this thread; 0 if none is."""
+    """The priority for all tasks of this thread; 0 by default."""
     priority = dask.get_annotations().get("priority", 0)
     return 0 if callable(priority) else priority

@@ -1,4 +1,4 @@
-"""What gpuml_dask takes of Dask that is private or differs: the only module that does.
+"""The only module that uses Dask's private or version-dependent names.
 
 Dask arrays are graphs, or, with Dask's setting ``array.query-planning``, expressions. These have no
 `to_delayed`, cannot be made of a graph by their class, and lose `Delayed` arguments of functions.
@@ -22,7 +22,7 @@ dask.config.update_defaults(next(iter(dask.config.collect_yaml([str(SETTINGS)]))
 
 
 def meta_of(x: Any) -> Any:
-    """The empty array or DataFrame that chunks of a collection are like; x itself if it has none.
+    """The empty array or DataFrame that describes a collection's chunks; x itself without one.
 
     Dask's own functions take arrays only (`dask.array.utils.meta_from_array`) or DataFrames only
     (`make_meta`), and give another array than the one that tells how codes are packed.
@@ -37,7 +37,7 @@ def array_of(
     meta: Any,
     dependencies: Sequence[Any] = (),
 ) -> da.Array:
-    """The dask array of some tasks, of which each chunk has one, under the name and its number.
+    """The dask array with one task per chunk; keys are the name and the number of the chunk.
 
     Parameters
     ----------
@@ -53,19 +53,19 @@ def array_of(
     chunks = tuple(map(tuple, chunks))
     if not hasattr(da.Array, "expr"):
         return da.Array(graph, name, chunks, meta=meta)
-    # What makes an array of futures makes one of tasks; it has no public name.
+    # The function that builds an array of futures builds one of tasks; it has no public name.
     from_graph, _ = da.empty(0).__dask_postpersist__()
     keys = [(name, *index) for index in product(*(range(len(sizes)) for sizes in chunks))]
     return from_graph(dict(graph), meta, chunks, keys, name)
 
 
 def lowered(x: Any) -> Any:
-    """The same array, whose chunks are tasks under its name; of an expression, what it becomes."""
+    """The same array with tasks under its name as chunks; the result, if it is an expression."""
     return x.optimize() if hasattr(x, "expr") else x
 
 
 def chunks_of(x: da.Array) -> list[Delayed]:
-    """Chunks of an array, row after row."""
+    """The chunks of an array, row after row."""
     if hasattr(x, "to_delayed"):
         return list(x.to_delayed().ravel())
     x = lowered(x)

@@ -1,4 +1,4 @@
-"""The client to work with: the one that is given, or the current one."""
+"""The client to use: the given one, or the current one."""
 
 import asyncio
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ HOW_TO_CONNECT = (
     "distributed.Client('tcp://host:8786'), or give client=: a Client, a cluster, or the address "
     "of a scheduler."
 )
-# Names that dask-ml's searches take for the current client, and for work on this machine alone.
+# Names by which dask-ml's searches select the current client, or this machine alone.
 CURRENT = ("distributed", "dask.distributed")
 LOCAL_SCHEDULERS = (
     *("sync", "synchronous", "single-threaded", "threads", "threading"),
@@ -27,7 +27,7 @@ LOCAL_SCHEDULERS = (
 
 @contextmanager
 def the_client(client: Any = None) -> Iterator[Client]:
-    """The client to work with, for a ``with`` statement.
+    """The client to use, for a ``with`` statement.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def thread_lent() -> Iterator[None]:
 
 
 def current_client() -> Client | None:
-    """The current client, in a task that of its worker; None if there is none."""
+    """The current client, or the worker's in a task; None if there is none."""
     try:
         return get_client()
     except ValueError:
@@ -97,7 +97,7 @@ def current_client() -> Client | None:
 
 
 def _opened(client):
-    """A synchronous client of its own, to the scheduler that `client` says."""
+    """A new synchronous client for the scheduler that `client` names."""
     security = None if isinstance(client, str) else client.security
     address = client
     if isinstance(client, Client):
@@ -129,7 +129,7 @@ def _refuse_its_own_loop(loop):
 
 @contextmanager
 def client_for(client: Any, scheduler: Any) -> Iterator[Client | None]:
-    """The client that a search should use; None for a search in this process.
+    """The client for a search; None for a search in this process.
 
     Parameters
     ----------
@@ -163,5 +163,5 @@ def client_for(client: Any, scheduler: Any) -> Iterator[Client | None]:
 
 
 def _is_get(chosen: Any) -> bool:
-    """Whether it is a scheduler as a function, such as ``dask.threaded.get``."""
+    """Whether `chosen` is a scheduler function, such as ``dask.threaded.get``."""
     return callable(chosen) and not isinstance(chosen, type | Cluster)

@@ -1,7 +1,7 @@
 """Errors of work on a cluster."""
 
-# What a question to the scheduler raises besides, when there is none, or the client closes
-# meanwhile: its connections (RuntimeError) and its scheduler (AttributeError) go first.
+# Further errors of requests to a scheduler that is gone, or while the client closes: its
+# connections (RuntimeError) and its scheduler (AttributeError) close first.
 NO_ANSWER = (OSError, TimeoutError, AttributeError, RuntimeError)
 
 

@@ -1,4 +1,4 @@
-"""What the estimators of this package share: fits to rows on workers, and what follows on them.
+"""Shared parts of this package's estimators: fits to rows on workers, and methods on such rows.
 
 An estimator here is gpuml's class of the same name. Given data in this process it does what that
 does. Given rows on a cluster it fits them where they are; its fitted attributes are the same, as
@@ -37,7 +37,7 @@ from gpuml_dask.searching.warned import recorded, tell
 from gpuml_dask.sums.columns import Find, fit_columns
 from gpuml_dask.sums.divided import fetch, repeated, run_divided
 
-# The class that a mixin is put before: mypy need not know which.
+# The class after a mixin: mypy need not know it.
 _Model: Any = object
 
 ON_WORKERS = (
@@ -65,7 +65,7 @@ TRANSFORMED = """\
 
 
 def documented(how: str, example: str) -> Callable[[type], type]:
-    """A decorator that writes the docstring of a class from that of gpuml's of the same name.
+    """A decorator that derives the docstring of a class from gpuml's class of the same name.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def documented(how: str, example: str) -> Callable[[type], type]:
 
     def decorate(kind):
         other = _of_gpuml(kind)
-        theirs = inspect.cleandoc(other.__doc__ or "")  # python -OO has none
+        theirs = inspect.cleandoc(other.__doc__ or "")  # None under python -OO
         head, _, sections = theirs.partition("\nParameters\n")
         before, formula, after = head.partition("\n\n.. math::")
         problem = before + formula + after.partition("\n\n")[0].rstrip(",\n")
@@ -106,7 +106,7 @@ def _of_gpuml(kind):
 
 
 class OnWorkers(_Model):
-    """Methods of rows on a cluster; a mixin before one of gpuml's classes.
+    """Methods for rows on a cluster; a mixin before one of gpuml's classes.
 
     `fit`, what says something of each row, `score` and `fit_transform` take rows on workers too.
     The signatures and docstrings are those of gpuml's class.
@@ -122,7 +122,7 @@ class OnWorkers(_Model):
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if OnWorkers in cls.__bases__:  # what users derive from such a class has its own methods
+        if OnWorkers in cls.__bases__:  # subclasses of users have their own methods
             for name, made in METHODS.items():
                 if name not in vars(cls) and hasattr(cls, name):
                     setattr(cls, name, made(getattr(cls, name)))
@@ -160,7 +160,7 @@ class OnWorkers(_Model):
 
 
 def _rows_among(theirs: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
-    """What is X, y and weights among the arguments of a method."""
+    """X, y and weights among the arguments of a method."""
     bind = signature(theirs).bind
 
     def rows(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
@@ -201,7 +201,7 @@ def _scores(theirs):
         X, y, sample_weight = rows_among(self, *args, **kwargs)
         if not any(map(lives_on_workers, (X, y, sample_weight))):
             return theirs(self, *args, **kwargs)
-        if hasattr(self, "score_samples"):  # a mean of logarithms of densities
+        if hasattr(self, "score_samples"):  # a mean of log likelihoods
             return float(self.score_samples(X).map_blocks(blocks.host_copy).mean().compute())
         return blockwise.score(self, X, y, sample_weight)
 
@@ -243,20 +243,20 @@ def _placing(numeric: bool) -> dict[str, Any]:
 
 
 def _weighted(table: Table, weight: Any) -> Table:
-    """The rows of a table, all of one weight."""
+    """The rows of a table, with equal weights."""
     weights = np.full(table.n_rows, weight, dtype=np.float64)
     return place(table.X, table.y, {"sample_weight": weights}, client=table.client)
 
 
 def _check_kinds(X: Any) -> None:
-    """Complain of columns of dates before anything is computed, where X tells its dtypes."""
+    """Refuse columns of dates before computing anything, if the dtypes of X are known."""
     frame = meta_of(X)
     if blocks.is_frame(frame):
         blocks.check_columns(frame)
 
 
 def _tell_of_column(estimator: Any, y_shape: tuple[int, ...] | None) -> None:
-    """Warn of labels in a column as scikit-learn does."""
+    """Warn about a column vector of labels, as scikit-learn does."""
     if is_classifier(estimator) and y_shape is not None and y_shape[1:] == (1,):
         warnings.warn(
             "A column-vector y was passed when a 1d array was expected. Please change the shape of "
@@ -267,7 +267,7 @@ def _tell_of_column(estimator: Any, y_shape: tuple[int, ...] | None) -> None:
 
 
 def _check_names(names: Sequence[Any] | None) -> None:
-    """Complain of names of columns as scikit-learn does: several of one, or not all strings."""
+    """Refuse column names as scikit-learn does: duplicates, or not all strings."""
     if names is None:
         return
     several = sorted({str(name) for name in names if list(names).count(name) > 1})
@@ -285,7 +285,7 @@ def _check_names(names: Sequence[Any] | None) -> None:
 
 
 def _bare(estimator):
-    """The class of gpuml with the same parameters: workers need not know ours."""
+    """The class of gpuml with the same parameters: workers need not import this package's."""
     return _of_gpuml(type(estimator))(**clone(estimator).get_params(deep=False))
 
 
@@ -339,7 +339,7 @@ def _zeros_for_missing(share: Share) -> Share:
 
 
 def _fit_whole(estimator, table: Table, label: str):
-    """Attributes of a fit of all rows on one worker."""
+    """Attributes of a fit to all rows on one worker."""
     columns = [table.whole(name) for name in table.names]
     task = table.client.submit(
         _fit_one,

@@ -1,4 +1,4 @@
-"""Arrays that the workers of a cluster read by themselves, and chunks placed evenly over them."""
+"""Arrays that workers read themselves, and chunks spread evenly over workers."""
 
 import os
 from collections.abc import Mapping
@@ -25,9 +25,9 @@ from gpuml_dask.waiting import facts_of
 
 __all__ = ["from_zarr", "persist"]
 
-# Bytes that any GPU is worth.
+# Enough bytes to prefer any GPU.
 MUCH_WORK = 2**62
-# Dask's own setting of what chunk a task should work on.
+# Dask's setting for the chunk size of a task.
 CHUNK_SIZE = "array.chunk-size"
 
 
@@ -179,7 +179,7 @@ def _workers_in_order(kinds: Kinds, facts, kind) -> list[str]:
 
 def _is_on_gpu(x):
     meta = meta_of(x)
-    meta = getattr(meta, "data", meta)  # of packed codes, their bytes
+    meta = getattr(meta, "data", meta)  # the bytes of packed codes
     return type(meta).__module__.partition(".")[0] == "cupy"
 
 
@@ -187,7 +187,7 @@ def _is_on_gpu(x):
 
 
 class _Reader:
-    """An array in Zarr, as a task reads it."""
+    """An array in Zarr, in the form in which a task reads it."""
 
     def __init__(self, stored: Any, on_gpu: bool, buffers: Mapping[str, str] | None):
         self._stored, self._on_gpu, self._buffers = stored, on_gpu, buffers
@@ -205,7 +205,7 @@ class _Reader:
 
 
 def _buffers():
-    """Zarr's settings of buffers in this process: where it reads to."""
+    """Zarr's setting for the memory that it reads to, in this process."""
     config = _zarr().config
     return {name: config.get(name) for name in ("buffer", "ndbuffer")}
 
@@ -237,7 +237,7 @@ def _opened(url, component, storage_options):
 
 
 def _usual_chunks(stored) -> tuple[int, ...]:
-    """Whole chunks of Zarr up to Dask's usual bytes: along the shorter side of a matrix first."""
+    """Whole chunks of Zarr up to Dask's usual bytes, along the shorter side of a matrix first."""
     unit = getattr(stored, "shards", None) or stored.chunks
     sizes = [min(size, length) for size, length in zip(unit, stored.shape, strict=True)]
     room = parse_bytes(dask.config.get(CHUNK_SIZE, "128MiB"))
@@ -252,7 +252,7 @@ def _usual_chunks(stored) -> tuple[int, ...]:
 
 
 def has_gpu_here(setting: str = "auto") -> bool:
-    """Whether this process would work on a GPU, by gpuml's setting ``device``."""
+    """Whether this process would use a GPU under gpuml's setting ``device``."""
     return not compute_place(np.empty(0), MUCH_WORK, setting).is_host
 
 

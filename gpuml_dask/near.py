@@ -1,4 +1,4 @@
-"""Tasks that each have a worker of their own, in one message to the scheduler."""
+"""Tasks with one given worker each, in one message to the scheduler."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from gpuml_dask._asked import asked_priority, asked_resources
 
 @dataclass(frozen=True)
 class _ByKey:
-    """What is said of the task of a key; None for all others."""
+    """An annotation by task key; None for other tasks."""
 
     said: Mapping[Any, Any]
 
@@ -29,7 +29,7 @@ def submit_near(
     priority: float = 0,
     strictly: bool = False,
 ) -> list[Future]:
-    """Futures of tasks, in the order of their homes.
+    """Futures of tasks, in the order of their workers.
 
     `Client.submit` takes 0.4 ms for each at the client, and `Client.map` one worker for all.
 

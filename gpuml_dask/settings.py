@@ -1,4 +1,4 @@
-"""gpuml's settings on the workers of a cluster."""
+"""Copies of gpuml's settings for the workers of a cluster."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ PLUGIN = "gpuml-settings"
 
 
 class _Settings(WorkerPlugin):
-    """Changes the settings of a worker process, and puts them back when it is taken away."""
+    """Changes the settings of a worker process, and restores them when it is removed."""
 
     name = PLUGIN
 
@@ -27,7 +27,7 @@ class _Settings(WorkerPlugin):
 
 
 def share_settings(client: Client | None = None, **changes) -> None:
-    """Give the workers of a cluster the settings that hold here.
+    """Give the workers of a cluster the settings of this process.
 
     gpuml's own searches take the settings along by themselves. Where others start the fits on the
     workers (scikit-learn's searches on joblib's dask backend, dask-ml's searches, your own tasks),

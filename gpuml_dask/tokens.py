@@ -1,4 +1,4 @@
-"""Tokens: short names of objects that are the same in every process, and differ where objects do.
+"""Tokens: short names of objects, equal in every process exactly if the objects are equal.
 
 dask's `tokenize` and `joblib.hash` are not used: the first depends on which hash libraries are
 installed and on which equal strings a process happens to share, the second on the memory layout
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 BLOCK_BYTES = 16 << 20
-# Drawing from it changes it; that it is used is all that a token may say.
+# Drawing from it changes it; a token only says that it is used.
 _GLOBAL_STATE = np.random.mtrand._rand
 
 
@@ -55,11 +55,11 @@ def token_of(obj: Any) -> str:
 
 
 class _Walk:
-    """One walk over an object: each part is read once, however often it is referred to."""
+    """One traversal of an object; each part is read once, however often it occurs."""
 
     def __init__(self):
-        self._known: dict[int, tuple[Any, bytes]] = {}  # objects are kept, so ids stay theirs
-        self._open: dict[int, None] = {}  # in the order in which they were entered
+        self._known: dict[int, tuple[Any, bytes]] = {}  # objects are kept alive, so ids stay unique
+        self._open: dict[int, None] = {}  # in order of entry
 
     def digest(self, obj: Any) -> bytes:
         """SHA-256 of the kind of an object and of its parts."""
@@ -68,7 +68,7 @@ class _Walk:
             return _hash(*simple)
         if id(obj) in self._known:
             return self._known[id(obj)][1]
-        if id(obj) in self._open:  # it refers to itself: say how far up
+        if id(obj) in self._open:  # it contains itself: say how far up
             distance = len(self._open) - list(self._open).index(id(obj))
             return _hash(b"back", str(distance).encode())
         self._open[id(obj)] = None
@@ -78,7 +78,7 @@ class _Walk:
         return out
 
     def _parts(self, obj):
-        """A word for the kind of an object, then digests of its parts."""
+        """A word for the kind of an object, and digests of its parts."""
         kind = _name(type(obj)).encode()
         if isinstance(obj, list | tuple):
             return b"sequence", kind, *map(self.digest, obj)
@@ -107,16 +107,16 @@ class _Walk:
         if x.dtype.hasobject:
             shape, values = repr(x.shape).encode(), x.ravel().tolist()
             if set(map(type, values)) == {str}:
-                # Columns of texts are long, and a hash of each text would take its time.
+                # Columns of text are long, and hashing each text would take too long.
                 lengths = np.asarray([*map(len, values)], dtype=np.int64)
                 return self._tagged("texts", shape, lengths, "".join(values))
             return b"objects", shape, *map(self.digest, values)
-        # A memory map is an array like any other.
+        # A memory map counts as an array.
         return b"array", b"numpy.ndarray", *_array_parts(x)
 
     def _other(self, obj, kind):
         if hasattr(obj, "dist") and hasattr(obj, "args") and hasattr(obj, "kwds"):
-            # A distribution of SciPy; the rest of it are caches, and NumPy's global state.
+            # A distribution of SciPy; its other attributes are caches, and NumPy's global state.
             return self._tagged("distribution", kind, type(obj.dist), obj.args, obj.kwds)
         if isinstance(obj, types.FunctionType):
             cells = [cell.cell_contents for cell in obj.__closure__ or ()]
@@ -136,14 +136,14 @@ class _Walk:
         return self._reduced(obj, kind)
 
     def _reduced(self, obj, kind):
-        """What pickle would keep of an object."""
+        """What pickle would store of an object."""
         try:
             reduced = obj.__reduce_ex__(4)
         except (TypeError, AttributeError) as error:
             raise TypeError(f"A {_name(type(obj))} has no token: {error}.") from error
         if isinstance(reduced, str):
             return self._tagged("global", kind, _name(obj), reduced)
-        # The items of lists and dicts of one's own class come as iterators.
+        # Items of subclasses of list and dict come as iterators.
         items = [None if part is None else list(part) for part in reduced[3:5]]
         return self._tagged("object", kind, *reduced[:3], *items)
 
@@ -152,7 +152,7 @@ class _Walk:
 
 
 def _simple(obj):
-    """Kind and content of what has no parts; None for what has."""
+    """Kind and content of an object without parts; None for others."""
     if type(obj) in (type(None), type(Ellipsis), bool, int):
         return type(obj).__name__.encode(), repr(obj).encode()
     if type(obj) is float:
@@ -175,7 +175,7 @@ def _simple(obj):
 
 
 def _bound(obj):
-    """Whether a built-in function is a method of some object."""
+    """Whether a built-in function is a bound method."""
     owner = getattr(obj, "__self__", None)
     return not isinstance(obj, type) and not (owner is None or isinstance(owner, types.ModuleType))
 
@@ -204,7 +204,7 @@ def _to_host(x):
 
 
 def _frame_parts(frame):
-    """Name, type and values of each column; the index, where there is one, is a column too."""
+    """Name, type and values of each column; an index counts as a column."""
     names = list(getattr(frame, "columns", ()))
     columns = [frame[name] for name in names] if names else [frame]
     index = getattr(frame, "index", None)
@@ -220,7 +220,7 @@ def _name(obj):
 
 
 def _hash(*parts):
-    """SHA-256 of parts, each with its length, so that no two lists of parts are the same bytes."""
+    """SHA-256 of parts and their lengths, so that no two lists of parts have the same bytes."""
     out = hashlib.sha256()
     for part in parts:
         out.update(len(part).to_bytes(8, "little"))

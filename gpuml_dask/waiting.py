@@ -1,4 +1,4 @@
-"""Waiting for a cluster: what has a bound, and what is said of all else.
+"""Waiting for a cluster: time limits, and progress reports where there is no limit.
 
 What nobody works on is waited for as long as `patience` says; then it is a `ClusterError`. Work
 that is done somewhere, or comes after other work there, takes as long as it takes. Where that is
@@ -27,26 +27,26 @@ from gpuml_dask.errors import NO_ANSWER, ClusterError, NoAnswer
 
 logger = logging.getLogger("gpuml_dask")
 
-# How long a cluster may have no workers, or do nothing at all while something is waited for, until
-# we give up; seconds, or "2 minutes".
+# How long a cluster may have no workers, or do nothing while a result is expected, before the wait
+# ends with an error; seconds, or "2 minutes".
 PATIENCE = "gpuml.patience"
-# How often a future is looked at, and the cluster while none comes.
+# The interval between checks of a future, and of the cluster while none finishes.
 TICK_SECONDS = 1.0
 LOOK_SECONDS = 2.0
-# After so long it is said what is waited for; then after twice, four times as long.
+# The first report of a wait comes after so long, the next after twice, four times as long.
 SAY_SECONDS = 10.0
-# Answers of the scheduler, and copies of finished results.
+# The limit for answers of the scheduler, and for copies of finished results.
 ANSWER_SECONDS = 30.0
 MOST_GATHERS = 3
 
 
 def patience() -> float:
-    """Seconds that a cluster may stand still: Dask's setting ``gpuml.patience``."""
+    """Seconds that a cluster may be idle: Dask's setting ``gpuml.patience``."""
     return parse_timedelta(dask.config.get(PATIENCE))
 
 
 def check_client(client: Client) -> None:
-    """Complain of a client that cannot be waited for.
+    """Refuse a client that cannot be waited for.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def check_client(client: Client) -> None:
 
 @contextmanager
 def in_touch(client: Client) -> Iterator[None]:
-    """Turn whatever a client raises that closes, or loses its scheduler, into a ClusterError."""
+    """Turn all errors of a client that closes, or loses its scheduler, into a ClusterError."""
     try:
         yield
     except ClusterError:
@@ -94,7 +94,7 @@ def in_touch(client: Client) -> Iterator[None]:
 
 
 class Report:
-    """Says why something is waited for: after a while, then less and less often.
+    """Reports why a wait continues: after a while, then less and less often.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ class Report:
         self._next: dict[str, float] = {}
 
     def say(self, reasons: Mapping[str, float]) -> None:
-        """Say reasons, each of which has lasted for so many seconds."""
+        """Report reasons, each of which has lasted for so many seconds."""
         for reason, seconds in reasons.items():
             if seconds >= self._next.get(reason, SAY_SECONDS):
                 text = "gpuml_dask has been waiting for %s for %.0f s. %s"
@@ -117,13 +117,13 @@ class Report:
 
 @contextmanager
 def said_if_slow(what: str, usual: float) -> Iterator[None]:
-    """Say that something is waited for, if the ``with`` block takes longer than usual seconds."""
+    """Report a wait if the ``with`` block takes longer than usual seconds."""
     seconds = usual + SAY_SECONDS
     text = "gpuml_dask has been waiting for %s for %.0f s. It is slow, or it hangs."
     timer = threading.Timer(seconds, logger.warning, (text, what, seconds))
     timer.daemon = True
     try:
-        timer.start()  # Ctrl-C may come in there
+        timer.start()  # Ctrl-C may interrupt this
         yield
     finally:
         timer.cancel()
@@ -132,7 +132,7 @@ def said_if_slow(what: str, usual: float) -> Iterator[None]:
 def workers_there(
     client: Client, limit: float | None = None, *, running: bool = False, n_wanted: int = 1
 ) -> dict[str, dict[str, Any]]:
-    """What the scheduler says of each worker, by address, as soon as there is one.
+    """The scheduler's description of each worker, by address, as soon as there is one.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def workers_there(
                     f"dask.config.set({{'{PATIENCE}': '10 minutes'}})."
                 )
             if not wanted and client.status == "running" and not facts:
-                # Clusters that adapt start workers for tasks alone.
+                # Adaptive clusters start workers for tasks only.
                 word = uuid4().hex
                 keys = [(f"first worker-{word}", i) for i in range(n_wanted)]
                 wanted = client.map(int, range(n_wanted), key=keys, pure=False)
@@ -178,12 +178,12 @@ def workers_there(
 
 
 def facts_of(client: Client) -> dict[str, dict[str, Any]]:
-    """What the scheduler says of each worker, by address; nothing where it gives no answer."""
+    """The scheduler's description of each worker, by address; empty without an answer."""
     return _look_at_workers(client)[0]
 
 
 def _look_at_workers(client):
-    """What the scheduler says of each worker, and what is wrong if none runs."""
+    """The scheduler's description of each worker, and what is wrong if none runs."""
     if client.status != "running":
         return {}, "There was no connection to the scheduler"
     try:
@@ -202,7 +202,7 @@ def _look_at_workers(client):
 
 
 def threads_of(client: Client) -> dict[str, int]:
-    """Threads of all workers that tasks of this thread may go to, by address."""
+    """Threads of all workers that tasks of this thread may use, by address."""
     if asked_workers():
         return {address: fact["nthreads"] for address, fact in facts_of(client).items()}
     scheduler: Any = client.scheduler
@@ -210,7 +210,7 @@ def threads_of(client: Client) -> dict[str, int]:
 
 
 def ask(client: Client, question: Callable[..., Any], **settings: Any) -> Any:
-    """What a coroutine of the client, or of its scheduler, returns in bounded time.
+    """The result of a coroutine of the client, or of its scheduler, within a time limit.
 
     Raises
     ------
@@ -224,7 +224,7 @@ def ask(client: Client, question: Callable[..., Any], **settings: Any) -> Any:
         return client.sync(partial(question, **settings), callback_timeout=ANSWER_SECONDS)
     except TimeoutError as error:
         if time.monotonic() - began < ANSWER_SECONDS:
-            raise  # of the coroutine itself
+            raise  # raised by the coroutine itself
         raise NoAnswer(
             f"There was no answer of the cluster for {ANSWER_SECONDS:g} s. See that its scheduler "
             "and its workers run, and that they can reach each other."
@@ -235,7 +235,7 @@ def ask(client: Client, question: Callable[..., Any], **settings: Any) -> Any:
 
 
 class Wait:
-    """A wait for tasks: for as long as somebody works on them, or on what comes before them.
+    """A wait for tasks, as long as workers run them or what they depend on.
 
     Parameters
     ----------
@@ -253,12 +253,12 @@ class Wait:
         self.moved()
 
     def moved(self) -> None:
-        """Note that something has come."""
+        """Record that a result has arrived."""
         self._at_work = self._looked = time.monotonic()
         self._since: dict[str, float] = {}
 
     def look(self, keys: Iterable[Any]) -> None:
-        """Look at the cluster, if that was not done just now; what is unusual is said.
+        """Check the cluster, unless it was checked just now, and report what is unusual.
 
         Raises
         ------
@@ -289,9 +289,9 @@ class Wait:
 
 
 def _question(keys):
-    # A function of a function travels by value: schedulers need not have this package.
+    # Nested functions travel by value: schedulers need not have this package.
     def look(keys, silent_after, dask_scheduler):
-        """Whether anybody works on tasks, or on what they need, and who keeps them waiting."""
+        """Whether any worker runs tasks, or what they need, and which workers keep them waiting."""
         from time import time
 
         needed, todo = set(), [t for k in keys if (t := dask_scheduler.tasks.get(k)) is not None]
@@ -359,7 +359,7 @@ def _question(keys):
 def wait_until_done(
     client: Client, futures: Sequence[Future], what: str, *, limit: float | None = None
 ) -> None:
-    """Wait for tasks, with or without an error of theirs, for as long as somebody works on them.
+    """Wait until tasks finish or fail, as long as workers run them.
 
     Parameters
     ----------
@@ -390,7 +390,7 @@ def wait_until_done(
 
 
 def gathered(client: Client, futures: Sequence[Future], what: str) -> list[Any]:
-    """Results of tasks, waited for as `wait_until_done` does, and brought here in bounded time.
+    """Results of tasks: waits as `wait_until_done`, then copies them here within a time limit.
 
     Raises
     ------
@@ -406,7 +406,7 @@ def gathered(client: Client, futures: Sequence[Future], what: str) -> list[Any]:
         try:
             return ask(client, client.gather, futures=list(futures), asynchronous=True)
         except NoAnswer as error:
-            reason = error  # a worker that has some dies, or stands still
+            reason = error  # a worker with results dies, or hangs
     raise reason
 
 
@@ -433,7 +433,7 @@ def answers(client: Client, futures: Sequence[Future], what: str) -> list[Any]:
 
 
 def release(futures: Iterable[Future]) -> None:
-    """Let go of futures of our own, now.
+    """Release futures of this package now.
 
     Dropping them is not enough where a task raised: the client has its error, whose traceback has
     the frames in which it was raised, and those have the futures.

@@ -36,6 +36,7 @@ RULES = {
     "gpuml.__main__": ("gpuml._accelerate", "gpuml._settings"),
     "gpuml._accelerate": ("gpuml._settings",),
     "gpuml.exceptions": (),
+    "gpuml.protocol": (),
     "gpuml._sklearn": ("sklearn",),
     "gpuml._cuml": (),
     # Settings; versions, self-diagnosis, progress.
@@ -83,7 +84,7 @@ RULES = {
     ),
     # What searches and estimators that search by themselves share.
     "gpuml.resampling": (
-        *(*ARRAYS, "gpuml.data", "gpuml.extending", "gpuml.metrics"),
+        *(*ARRAYS, "gpuml.data", "gpuml.extending", "gpuml.metrics", "gpuml.protocol"),
         *("sklearn.base", "sklearn.model_selection", "sklearn.utils"),
     ),
     # Rows that several holders have, as a batch with splits.
@@ -99,7 +100,8 @@ RULES = {
     "gpuml.model_selection": (
         *(*ARRAYS, "gpuml._inputs", "gpuml._persistence", "gpuml._sklearn", "gpuml.data"),
         *("gpuml.divided", "gpuml.extending", "gpuml.inspection", "gpuml.metrics"),
-        *("gpuml.pipeline", "gpuml.resampling", "gpuml.solvers.carried", "joblib"),
+        *("gpuml.pipeline", "gpuml.protocol", "gpuml.resampling", "gpuml.solvers.carried"),
+        "joblib",
         *("gpuml.solvers.neighbours", "gpuml.solvers.pair_kernels", "gpuml.solvers.resampled"),
         "narwhals",
         *("sklearn.base", "sklearn.exceptions", "sklearn.experimental", "sklearn.frozen"),
@@ -186,7 +188,7 @@ OF_GPUML = (
     *("gpuml.divided.quantiles", "gpuml.solvers.loss_rows"),
     # A search: what it is given, how its candidates are grouped, and the fits of one machine.
     *("gpuml.metrics", "gpuml.model_selection.candidates"),
-    "gpuml.model_selection.route",
+    *("gpuml.model_selection.route", "gpuml.protocol"),
     *("gpuml.model_selection.divided", "gpuml.model_selection.evaluate"),
     "gpuml.model_selection.explain",
     *("gpuml.model_selection.fold_fits", "gpuml.model_selection.one_by_one"),

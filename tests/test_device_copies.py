@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import gpuml
-from gpuml import data
 from gpuml._arrays import HOST, move, place_of, to_host
 from gpuml._arrays import device_copies as _device_copies
 from gpuml._arrays.device_copies import DeviceCopies, content_digest, several_fits
+from gpuml.data import resident_batches
 from gpuml.linear_model import LogisticRegression, Ridge
 
 LENGTH = 5_000  # 40 kB
@@ -279,7 +279,7 @@ def rows_go_to(monkeypatch, place):
     def compute_place(x, work_bytes, setting):
         return place if place_of(x) == HOST else place_of(x)
 
-    monkeypatch.setattr(data, "compute_place", compute_place)
+    monkeypatch.setattr(resident_batches, "compute_place", compute_place)
     return place
 
 
@@ -315,7 +315,7 @@ def test_copies_give_way_to_rows_that_would_not_fit(rng, rows_go_to, monkeypatch
     X, y = rng.normal(size=(600, 20)), rng.normal(size=600)
     Ridge().fit(X, y)
     assert kept.held_bytes(rows_go_to) >= X.nbytes
-    monkeypatch.setattr(data, "fits", lambda size, place: kept.held_bytes(place) == 0)
+    monkeypatch.setattr(resident_batches, "fits", lambda size, place: kept.held_bytes(place) == 0)
     others = X + 1.0
     Ridge().fit(others, y)
     assert kept.held_bytes(rows_go_to) <= X.nbytes + y.nbytes

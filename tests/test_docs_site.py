@@ -145,6 +145,14 @@ def test_every_public_module_is_in_the_reference(site):
     assert named <= listed
 
 
+@pytest.mark.exhaustive
+def test_sphinx_can_show_the_source_of_every_module():
+    pycode = pytest.importorskip("sphinx.pycode")
+    for package in ("gpuml", "gpuml_dask"):
+        for path in sorted((ROOT / package).rglob("*.py")):
+            assert pycode.ModuleAnalyzer.for_file(path, path.stem).find_tags() is not None
+
+
 def test_every_public_object_is_in_the_reference(site):
     if importlib.util.find_spec("dask") is None:
         pytest.skip("needs gpuml[dask]")

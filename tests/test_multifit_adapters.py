@@ -1,29 +1,20 @@
-"""The proposal for batched fits, with estimators of other libraries: `docs/multifit-protocol.md`.
+"""The proposal for batched fits with estimators of other libraries: `docs/multifit-protocol.md`.
 
-The search is the one that the page shows. Each adapter is a subclass with one method, and obeys
-the law of the proposal: its models are those of one fit per candidate and split.
+Each adapter is a subclass with one method, and obeys the law of the proposal: its models are those
+of one fit per candidate and split. gpuml's searches call it.
 """
-
-import re
-from pathlib import Path
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import make_regression
+from sklearn.model_selection import GridSearchCV as Theirs
 from sklearn.model_selection import KFold, ParameterGrid
 
+from gpuml.model_selection import GridSearchCV
+from gpuml.protocol import fit_candidates
+
 pytestmark = pytest.mark.exhaustive
-
-PAGE = Path(__file__).parents[1] / "docs" / "multifit-protocol.md"
-
-
-def fitted():
-    """The search of the page: groups, calls, and single fits where there is no other way."""
-    first, *_ = re.findall(r"^```python\n(class .*?|import .*?)^```", PAGE.read_text(), re.M | re.S)
-    names = {"__name__": "multifit_protocol"}
-    exec(compile(first, PAGE.name, "exec"), names)
-    return names["fitted"]
 
 
 def skglm_lasso():
@@ -81,23 +72,43 @@ def himalaya_ridge():
     return BatchedRidge(), {"alpha": [0.1, 10.0, 1.0], "fit_intercept": [True, False]}
 
 
-@pytest.mark.parametrize("adapter", [skglm_lasso, himalaya_ridge])
-def test_batched_fits_of_other_libraries_are_their_single_fits(adapter, monkeypatch):
-    estimator, grid = adapter()
-    X, y = make_regression(n_samples=90, n_features=12, n_informative=5, noise=3, random_state=0)
+@pytest.fixture(params=[skglm_lasso, himalaya_ridge])
+def adapter(request):
+    """An estimator with the method, the class without it, and a grid."""
+    estimator, grid = request.param()
+    parent = type(estimator).__mro__[1]
+    return estimator, parent(**estimator.get_params()), grid
+
+
+@pytest.fixture
+def rows():
+    return make_regression(n_samples=90, n_features=12, n_informative=5, noise=3, random_state=0)
+
+
+def test_batched_fits_of_other_libraries_are_their_single_fits(adapter, rows, monkeypatch):
+    estimator, parent, grid = adapter
+    X, y = rows
     splits, candidates = list(KFold(3).split(X)), list(ParameterGrid(grid))
-    expected = [
-        [clone(estimator).set_params(**one).fit(X[train], y[train]) for train, _ in splits]
-        for one in candidates
-    ]
+    expected = fit_candidates(parent, X, y, splits, candidates, clone=clone)
 
     def refuse(self, *args, **kwargs):
         raise AssertionError("a batched search fits nothing by itself")
 
-    monkeypatch.setattr(type(estimator).__mro__[1], "fit", refuse)
-    found = fitted()(estimator, X, y, splits, candidates)
+    monkeypatch.setattr(type(parent), "fit", refuse)
+    found = fit_candidates(estimator, X, y, splits, candidates, clone=clone)
     for ours, theirs in zip(found, expected, strict=True):
         for one, other, (_, test) in zip(ours, theirs, splits, strict=True):
             assert one.get_params() == other.get_params()
             np.testing.assert_allclose(one.coef_, other.coef_, rtol=1e-6, atol=1e-6)
             np.testing.assert_allclose(one.predict(X[test]), other.predict(X[test]), rtol=1e-6)
+
+
+def test_a_search_over_their_estimators_fits_all_candidates_of_a_fold_together(adapter, rows):
+    estimator, parent, grid = adapter
+    search = GridSearchCV(estimator, grid, cv=3, scoring="r2").fit(*rows)
+    expected = Theirs(parent, grid, cv=3, scoring="r2").fit(*rows)
+    np.testing.assert_allclose(
+        search.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"], rtol=1e-8
+    )
+    assert search.plan_.n_passes == 6  # three folds, with and without an intercept
+    assert "fits shared by __sklearn_multifit__" in str(search.plan_)

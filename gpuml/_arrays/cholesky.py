@@ -120,7 +120,7 @@ def _solver(A):
     from cupyx.scipy.linalg import solve_triangular
 
     if len(A) == 1:
-        # One matrix has calls of its own, which are faster for large ones.
+        # A single large matrix has a faster routine.
         only = cupy.linalg.cholesky(A[0])
         return lambda V: potrs(only, V[0], True)[None]
     L = cupy.linalg.cholesky(A)

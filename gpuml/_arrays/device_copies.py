@@ -80,7 +80,7 @@ class DeviceCopies:
         self._clock = itertools.count()
 
     def moved(self, x: Array | None, place: Place) -> Array | None:
-        """As `gpuml._arrays.move`, but a kept copy is as good; nobody may write to the result."""
+        """As `gpuml._arrays.move`, but may return a kept copy; do not write to the result."""
         if x is None or not is_on() or place.is_host or not _can_be_kept(x):
             return move(x, place)
         if x.nbytes > self._limit(place):
@@ -119,7 +119,7 @@ class DeviceCopies:
 
     def _slot_of(self, x, place):
         owner = _owner(x)
-        # Other numbers in the same memory are other entries: the address says where they begin.
+        # Other entries of the same memory have another start address.
         address = x.__array_interface__["data"][0]
         key = (id(owner), address, x.shape, x.strides, x.dtype.str, str(place))
         with self._growing:
@@ -133,8 +133,8 @@ class DeviceCopies:
 
     def _make_room(self, wanted):
         with self._growing:
-            # Threads put in their slots before they fill them, so what they are about to take
-            # counts. One that others pushed out meanwhile is used once, and kept by nobody.
+            # Threads register their slots before they fill them, so that planned copies count. A
+            # slot that others evict meanwhile is used once, and not kept.
             limit = self._limit(wanted.place)
             others = [slot for slot in self._in(wanted.place) if slot is not wanted]
             others.sort(key=lambda slot: slot.last_use)
@@ -150,13 +150,13 @@ class DeviceCopies:
         self._make_room(slot)
         try:
             slot.copy = move(x, slot.place)
-            synchronize(slot.place)  # others may read it on streams of their own
+            synchronize(slot.place)  # others may read it on other streams
         except BaseException:
             self._forget(slot.key, slot.owner)
             raise
 
     def _forget(self, key, owner):
-        # Not what another array with the same address has put there since.
+        # Not a newer entry for another array with the same address.
         slot = self._slots.get(key)
         if slot is not None and slot.owner is owner:
             self._slots.pop(key, None)

@@ -102,7 +102,7 @@ class DeviceFrame:
 
     @classmethod
     def of(cls, x: Any) -> "DeviceFrame | None":
-        """The columns of which a DataFrame of pandas was made, as long as that lives."""
+        """The columns from which a pandas DataFrame was made, while these exist."""
         ref, found = cls._known.get(id(x), (lambda: None, None))
         return found if ref() is x else None
 
@@ -199,7 +199,7 @@ def _remember(array, names):
 
 
 def header_of(X: Any) -> Any:
-    """What stands for X where names of columns are looked at.
+    """A stand-in for X where only column names are read.
 
     X itself, but for an array that was made of a DataFrame: then an empty one with its columns.
     """

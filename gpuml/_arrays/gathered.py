@@ -1,4 +1,4 @@
-"""Collections of Dask that are handed to what works in one process: gathered, and said so."""
+"""Dask collections as input of single-process code: gathered, with a warning."""
 
 import math
 import warnings
@@ -21,12 +21,12 @@ INSTEAD = (
 
 def is_divided(x: Any) -> bool:
     """Whether `x` is a collection of Dask: an array, DataFrame, delayed object, one of xarray's."""
-    # Asked of the type: a delayed object has every attribute.
+    # Checked on the type: a delayed object has every attribute.
     return hasattr(type(x), "__dask_graph__") and x.__dask_graph__() is not None
 
 
 def gathered(x: Any) -> Any:
-    """What a collection of Dask holds, in the memory of this process; all else as it is.
+    """The content of a Dask collection, in the memory of this process; other objects unchanged.
 
     Warns
     -----
@@ -62,12 +62,12 @@ def _warn(x, size):
 
 
 def _bytes_of(x):
-    """Bytes of an array or a DataFrame; None where nobody knows yet."""
+    """Bytes of an array or a DataFrame; None if unknown."""
     if hasattr(x, "memory_usage") and not is_divided(x):
         return int(np.sum(x.memory_usage()))
     try:
         size = x.nbytes
-    except (AttributeError, NotImplementedError):  # what Dask would have to compute
+    except (AttributeError, NotImplementedError):  # Dask would have to compute it
         return None
     known = isinstance(size, int | float | np.number) and math.isfinite(size)
     return int(size) if known else None

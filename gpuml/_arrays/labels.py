@@ -13,7 +13,7 @@ COUNTED_SPAN = 65_536
 # On a GPU equal labels are counted at as many places, which are added up then: threads that add to
 # one number wait for each other.
 SPREAD_BINS = 2**13
-# So many labels are tried first.
+# How many labels are tried first.
 FEW_LABELS = 2**7
 
 

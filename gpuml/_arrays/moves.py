@@ -65,7 +65,7 @@ def as_array(x: Any) -> Any:
 def _plain(x):
     """An array that is, or would be, what arithmetic is written for."""
     if type(x) is np.ndarray and x.dtype.kind in "fiub" and x.dtype.isnative:
-        return aligned(x)  # asked for so often that the rest takes its time
+        return aligned(x)  # a fast path for the most frequent case
     if is_numpy(x):
         return _plain_numpy(x)
     library = library_of(x)
@@ -119,7 +119,7 @@ def _plain_torch(x):
             "Sparse data was passed, but dense data is required. Use '.to_dense()' to convert to a "
             "dense tensor."
         )
-    # The same object wherever possible: whoever may write in place finds out by asking for that.
+    # The same object if possible: a caller that writes in place requests a copy.
     x = x.detach() if x.requires_grad else x
     return x.float() if _is_half(x) else x
 

@@ -158,7 +158,7 @@ def solve_shifted(
     if len(shifts) == 1:
         return X, condition
     will_do = not bool(xp.any(~(condition <= enough)))
-    # So many matrices at once that a GPU has work, and memory room.
+    # Enough matrices at once to keep a GPU busy, within the memory limit.
     step = max(1, SYSTEM_BYTES // max(1, nbytes(M)))
     rest = [solved(shifts[i : i + step], not will_do) for i in range(1, len(shifts), step)]
     found, conditions = zip(*rest, strict=True)
@@ -253,7 +253,7 @@ def _solve_shifted_lapack(M, shifts, B, enough):
 
 
 def _cholesky(own, *, with_condition):
-    """A factor in the place of a matrix, or None; and the condition number if it is asked for."""
+    """A Cholesky factor in place of a matrix, or None; and the condition number on request."""
     norm = np.abs(own).sum(axis=0).max(initial=0.0) if with_condition else None
     factor, info = lapack.dpotrf(own.T, lower=0, clean=0, overwrite_a=1)
     if info != 0 or not with_condition:
@@ -372,7 +372,7 @@ def _in_short_rows(reduce, x, xp, options):
 
 def all_finite(x: Array, xp: Any) -> bool:
     """Whether no element is nan or infinite; one number comes to CPU memory."""
-    # One reading, and nothing is written. A sum may overflow: then each number is looked at.
+    # One pass without temporary arrays. If the sum overflows, each number is checked.
     if _sums_fast(x) and math.isfinite(float(xp.sum(x))):
         return True
     return bool(xp.all(xp.isfinite(x)))

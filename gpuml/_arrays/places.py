@@ -55,7 +55,7 @@ class Place(NamedTuple):
 HOST = Place(array_api_compat.array_namespace(np.empty(0)), "cpu")
 
 
-@cache  # these and their like are asked some thousand times in a search
+@cache  # called some thousand times in a search
 def _library_name(module_name):
     parts = module_name.split(".")
     return parts[1] if parts[0] == "array_api_compat" else parts[0]
@@ -76,7 +76,7 @@ def library_of(x: Any) -> str | None:
 
 @lru_cache(maxsize=1024)
 def _library_of_type(kind: Any) -> str | None:
-    # Asked for at every step, of a few types: what `array_api_compat` finds out each time takes as
+    # Called at every step, for a few types: what `array_api_compat` finds out each time takes as
     # long as a small kernel.
     if issubclass(kind, _OF_NUMPY):
         return "numpy"
@@ -84,13 +84,13 @@ def _library_of_type(kind: Any) -> str | None:
         of_library = getattr(sys.modules.get(library), array, None)
         if of_library is not None and issubclass(kind, of_library):
             return library
-    # It has dtypes and devices of its own besides.
+    # It has its own dtypes and devices.
     is_strict = kind.__module__.startswith("array_api_strict") and kind.__name__ == "Array"
     return "array_api_strict" if is_strict else None
 
 
 def is_array(x: Any) -> bool:
-    """Whether gpuml does arithmetic on `x` as it is."""
+    """Whether gpuml computes with `x` directly."""
     if type(x) is np.ndarray and x.dtype.kind != "V":
         return True
     library = library_of(x)
@@ -121,7 +121,7 @@ def is_sparse(x: Any) -> bool:
 def namespace(*arrays: Any) -> Any:
     """The array-API namespace of `arrays`; None and Python numbers are passed over."""
     if len(arrays) == 1:
-        # Asked for so often that the general way takes its time.
+        # A fast path for frequent calls.
         library = library_of(arrays[0])
         if library == "numpy":
             return HOST.xp
@@ -155,7 +155,7 @@ def place_of(x: Array) -> Place:
 
 
 class NoDeviceError(RuntimeError):
-    """A GPU is asked for, and there is none: nothing can be done, whatever the rows."""
+    """A GPU is required, and there is none."""
 
 
 def compute_place(x: Array, work_bytes: int, setting: str) -> Place:
@@ -209,7 +209,7 @@ def fits(size: int, place: Place) -> bool:
 
 
 def free_bytes(place: Place) -> int:
-    """Bytes of memory that are free at a place; a guess where nobody tells."""
+    """Free bytes of memory at a place; an estimate if the library does not tell."""
     if place.kind == "cupy":
         return _gpu_memory(place)[0]
     if place.kind == "torch" and not place.is_host:

@@ -20,7 +20,7 @@ SMALL_BYTES = 2**26
 
 @contextmanager
 def small_arrays() -> Iterator[None]:
-    """Within it CuPy's small arrays come from a pool of its own, in this thread.
+    """A context in which small CuPy arrays of this thread come from a separate pool.
 
     Nothing changes where CuPy's memory does not come from RMM.
     """
@@ -45,7 +45,7 @@ def _pool(upstream: Callable[[int], Any]) -> Any:
 
 
 def _small_from(pool, upstream):
-    """An allocator that asks the pool for small arrays."""
+    """An allocator that uses the pool for small arrays."""
 
     def allocate(n_bytes):
         source = pool.malloc if n_bytes <= SMALL_BYTES else upstream

@@ -32,7 +32,7 @@ MAX_THREADS = 8
 # Smaller arrays are not worth waking threads for, and of small ones every thread gets some pieces.
 STAGED_FROM_BYTES = 2**24
 LEAST_PIECE_BYTES = 2**20
-# A thread for so many bytes: the first time, each locks a piece or two, which takes milliseconds.
+# One thread for so many bytes: at first, each thread locks pages, which takes milliseconds.
 THREAD_BYTES = 2**22
 PIECES_PER_THREAD = 4
 
@@ -57,7 +57,7 @@ class Run(NamedTuple):
 
 
 def runs(x: np.ndarray, most_bytes: int) -> Iterator[Run]:
-    """All of an array in the order of its elements (C), in runs of at most so many bytes.
+    """Runs of an array in C order, each of at most `most_bytes`.
 
     Nothing is copied: of arrays that are not contiguous, runs are whole rows. A single row may be
     longer than `most_bytes`; then its elements are cut.
@@ -109,7 +109,7 @@ class Piece:
 
 
 class Pieces:
-    """Page-locked pieces that are used again and again; at most so many, and for all callers."""
+    """A limited number of page-locked buffers, reused by all callers."""
 
     def __init__(self, n_bytes: int, most: int):
         self.n_bytes, self._most, self._made = n_bytes, most, 0
@@ -117,7 +117,7 @@ class Pieces:
         self._changed = threading.Condition()
 
     def take(self, link: Any) -> Piece:
-        """One that no copy reads any more; waits for that where there are as many as may be."""
+        """A free buffer; waits for one if all are in use."""
         piece = self._oldest_or_none()
         if piece is None:
             return self._new(link)
@@ -175,7 +175,7 @@ class Ticket:
                 self._queued.set()
 
     def fail(self, error: BaseException) -> None:
-        """Tell whoever waits."""
+        """Pass an error to the waiting caller."""
         self._error = error
         self._queued.set()
 
@@ -248,7 +248,7 @@ class Stager:
 
 
 class CudaLink:
-    """The link to a CuPy device, with a stream of its own."""
+    """The link to a CuPy device, with its own stream."""
 
     def __init__(self, device: Any):
         import cupy

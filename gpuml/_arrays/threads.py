@@ -56,7 +56,7 @@ def one_blas_thread() -> AbstractContextManager:
 
 
 def openmp_threads(threads: int | None) -> AbstractContextManager:
-    """OpenMP's loops inside, as those of boosters, use at most so many threads; None is no bound.
+    """Limit the threads of OpenMP loops in this context, such as those of boosters; None: no limit.
 
     The number belongs to the calling thread, so that fits side by side each have their own. Of
     more threads than cores, each would wait for others that are not running.

@@ -20,7 +20,7 @@ from gpuml._arrays import moves, places
 # device; copies within and between devices cross nothing that a budget is about.
 CUPTI_DIRECTIONS = {1: "to_device", 2: "to_host", 3: "to_device", 4: "to_host"}
 WORDS = {"to_device": "to the device", "to_host": "to CPU memory"}
-# One buffer holds some five thousand copies; CUPTI asks for as many buffers as it needs.
+# One buffer holds about five thousand copies; CUPTI requests as many buffers as it needs.
 CUPTI_BUFFER_BYTES = 2**20
 
 
@@ -47,7 +47,7 @@ class Figures:
         return replace(self, **bytes_and_copies)
 
     def since(self, start: "Figures") -> "Figures":
-        """What was added after `start` was read."""
+        """The counts that were added since `start`."""
         return Figures(**{name: value - getattr(start, name) for name, value in vars(self).items()})
 
     def __str__(self):

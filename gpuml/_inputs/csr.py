@@ -1,4 +1,4 @@
-"""Sparse rows in CSR format, of SciPy or of cupyx: checked and multiplied where they are."""
+"""Sparse rows in CSR format, of SciPy or cupyx: checked and multiplied at their place."""
 
 from typing import Any
 
@@ -65,5 +65,5 @@ def with_values(X: Any, values: Array, *, copy: bool = False) -> Any:
 
 
 def in_float64(X: Any) -> Any:
-    """The same matrix with float64 values; itself if it has them."""
+    """The matrix with float64 values; itself if it has them."""
     return X if X.dtype == np.float64 else X.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Arrays of other libraries, and on devices: checked where they are."""
+"""Arrays of other libraries, and on devices: checked at their place."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from gpuml._arrays import Array, Place, is_numpy, move, namespace
 
 
 def foreign_matrix(X: Array, estimator: Any, *, keep_dtype: bool = False) -> Array:
-    """X as floats (or as it is with `keep_dtype`), with two axes and something in it."""
+    """X as floats (unchanged with `keep_dtype`), with two axes and at least one entry."""
     xp = namespace(X)
     if X.ndim != 2:
         hint = (
@@ -61,7 +61,7 @@ def target_of_numbers(y: np.ndarray) -> np.ndarray:
 
 
 def as_float(x: Array, name: str, xp: Any) -> Array:
-    """Real numbers as float64, but for those of float32."""
+    """Real numbers as float64; float32 does not change."""
     if xp.isdtype(x.dtype, "complex floating"):
         raise ValueError(f"Complex data not supported\n{name} has dtype {x.dtype}.")
     if x.dtype in (xp.float64, xp.float32):

@@ -34,7 +34,7 @@ def naming_columns(estimator: Any, X: Any) -> Iterator[None]:
 
 
 def host_floats(X: np.ndarray) -> np.ndarray:
-    """Validated rows as float64, but for those of float32."""
+    """Validated rows as float64; float32 does not change."""
     if X.dtype in FLOATS:
         return X
     if X.dtype.kind == "O":  # integers beyond int64, for one

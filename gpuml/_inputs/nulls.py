@@ -8,7 +8,7 @@ from gpuml._arrays.frames import in_pandas
 
 
 def with_nan(X: Any) -> Any:
-    """A DataFrame whose holes are nan where its columns are no numbers alone; all else as it is.
+    """A DataFrame with nan for missing values in columns that are not numeric; others unchanged.
 
     Nulls of polars and Arrow among text become None in NumPy, which counts as a value of its own,
     and pandas.NA is refused. What has such holes becomes a DataFrame of pandas, with the same names

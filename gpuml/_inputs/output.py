@@ -15,7 +15,7 @@ from gpuml._sklearn import ADAPTERS_MANAGER, _get_output_config, get_columns
 
 
 class CudfAdapter:
-    """What scikit-learn asks of a kind of DataFrame, for cuDF."""
+    """scikit-learn's adapter of a kind of DataFrame, for cuDF."""
 
     container_lib = "cudf"
 
@@ -55,7 +55,7 @@ def _cudf():
 
 
 def wants_host_frame(estimator: Any) -> bool:
-    """Whether `set_output` asks for DataFrames that hold their rows in CPU memory."""
+    """Whether `set_output` selects DataFrames in CPU memory."""
     return _get_output_config("transform", estimator)["dense"] not in ("default", "cudf")
 
 
@@ -74,7 +74,7 @@ def _readable(X):
 
 
 def _index_of(X, cudf):
-    # A list has something called `index` too, so the types are asked for.
+    # A list has a method `index` too, so check the types.
     if isinstance(X, cudf.DataFrame | cudf.Series):
         return X.index
     if type(X).__module__.startswith("pandas"):

@@ -1,4 +1,4 @@
-"""The one door for what users pass to estimators: arrays come out, or a clear error.
+"""Validation of user input for estimators: arrays, or a clear error.
 
 What is in CPU memory goes through scikit-learn's own `validate_data`. Arrays of another library, or
 on a device, are checked here, where they are, with the same types of error.
@@ -25,7 +25,7 @@ from gpuml._sklearn import _check_feature_names, _check_n_features, _check_sampl
 from gpuml.data import Batch
 from gpuml.exceptions import level_of_user
 
-# Whoever checks input can be asked for output in cuDF DataFrames.
+# Code that validates input may need output as cuDF DataFrames.
 register()
 
 
@@ -38,7 +38,7 @@ class FitData(NamedTuple):
 
 
 class ClassData(NamedTuple):
-    """Checked input of a classifier's `fit`: X and weight as of `FitData`, labels as they were."""
+    """Checked input of a classifier's `fit`: as `FitData`, with the original labels."""
 
     X: Array
     labels: Encoded
@@ -126,7 +126,7 @@ def _numeric_target(estimator, y, X):
 
 
 def flat_target(y: Array) -> Array:
-    """A target of one column as a vector, with scikit-learn's warning; any other as it is."""
+    """A target of one column as a vector, with scikit-learn's warning; others unchanged."""
     if y.ndim != 2 or y.shape[1] != 1:
         return y
     warnings.warn(
@@ -265,7 +265,7 @@ def check_rows(
 def check_images(
     estimator: Any, X: Array, n_columns: int, *, allow_nan: bool = False, keep_dtype: bool = False
 ) -> Array:
-    """Check what was passed to `inverse_transform`: foreign rows of what `transform` gives."""
+    """Check the input of `inverse_transform`, in the form that `transform` returns."""
     X = foreign_matrix(X, estimator, keep_dtype=keep_dtype)
     check_finite(X, "X", estimator, allow_nan=allow_nan)
     if X.shape[1] != n_columns:
@@ -289,7 +289,7 @@ def check_weight(sample_weight: Any, X: Array, *, signed: bool = False) -> Array
 
 
 def check_finite(x: Array, name: str, estimator: Any, *, allow_nan: bool = False) -> None:
-    """Raise scikit-learn's ValueError if an array holds inf, or nan where that is not allowed."""
+    """Raise scikit-learn's ValueError if an array holds inf, or nan if that is not allowed."""
     xp = namespace(x)
     if not xp.isdtype(x.dtype, "real floating") or _is_fine(x, xp, allow_nan):
         return

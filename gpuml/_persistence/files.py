@@ -14,7 +14,7 @@ __all__ = ["is_unfinished", "replacing", "unfinished_name"]
 
 
 def unfinished_name() -> str:
-    """A name for a file until all of it is written, which nobody else gives."""
+    """A unique name for a file until it is complete."""
     return f".gpuml-{uuid4().hex}.tmp"
 
 
@@ -43,7 +43,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     if not is_new:
         _check_replaceable(target)
     try:
-        # What replaces a file is nobody else's to read before it has the permissions of that.
+        # A replacement must not be readable by others before it has the old permissions.
         opener = partial(os.open, mode=0o666 if is_new else 0o600)
         with open(unfinished, "xb", opener=opener) as file:
             if not is_new:
@@ -74,7 +74,7 @@ def _check_replaceable(target):
 
 def _grant_as(target, unfinished):
     """Give a file the owner, permissions and access list of another, or leave it to us alone."""
-    if not hasattr(os, "chown"):  # Windows, where files have what their folder has
+    if not hasattr(os, "chown"):  # Windows, where files inherit permissions from their folder
         return
     status = os.stat(target)
     for owner in (status.st_uid, -1):

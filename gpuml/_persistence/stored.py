@@ -79,7 +79,7 @@ def loading_device() -> str:
 
 
 def must_load_to_gpu() -> bool:
-    """Whether who loads asked for a GPU in so many words, so that nothing less will do."""
+    """Whether the caller of `load` explicitly requires a GPU."""
     return _loading.get() == "cuda"
 
 
@@ -92,7 +92,7 @@ def packed(state: Any) -> Any:
 
 
 def unpacked(state: Any) -> Any:
-    """A packed state with arrays in their libraries, where these are there and may be used.
+    """A packed state with arrays in their libraries, if these are installed and allowed.
 
     NumPy's are `aligned`: a model that came over a network predicts as it did.
     """

@@ -114,7 +114,7 @@ def _names_of(kind: Any) -> tuple[str, ...]:
 
 
 def _plain_state(estimator):
-    """What the class keeps in a copy, with arrays where they are."""
+    """The state of a copy, with arrays at their place."""
     token = _copying.set(True)
     try:
         return estimator.__getstate__()
@@ -123,7 +123,7 @@ def _plain_state(estimator):
 
 
 def _check_made(name: str, made: Mapping[str, Any]) -> None:
-    """Refuse what this version cannot read; warn of what another one saved."""
+    """Refuse a state that this version cannot read; warn about other versions."""
     if made["format"] > FORMAT:
         raise ValueError(
             f"This {name} was saved by gpuml {made['version']} in format {made['format']}, and "

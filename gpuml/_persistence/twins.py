@@ -107,7 +107,7 @@ def _their_object(ours: Any, walk: Walk) -> Any:
 
 
 def _their_class(kind: type) -> Any:
-    """The class that stands for a class: itself, unless gpuml is needed for it."""
+    """The class that replaces a class outside gpuml: itself, unless it is gpuml's."""
     roots = [_root(base) for base in kind.__mro__]
     if not any(root in OURS for root in roots):
         return kind

@@ -1,1 +1,1 @@
-"""Settings, and what is said of a run: versions, self-diagnosis, progress."""
+"""Settings and reports: versions, self-diagnosis, progress."""

@@ -17,7 +17,7 @@ SIZES = {"block_bytes": 1, "solver_bytes": 1, "cache_bytes": 1, "copy_bytes": 0}
 
 
 class Options(TypedDict, total=False):
-    """What `set_config` and `config_context` take, for editors and type checkers."""
+    """The options of `set_config` and `config_context`, for editors and type checkers."""
 
     device: Device
     block_bytes: int | None

@@ -48,7 +48,7 @@ class Finding(NamedTuple):
 
 
 class Findings(list[Finding]):
-    """What `doctor` found: a list that a console or notebook does not print once more."""
+    """The findings of `doctor`: a list that consoles and notebooks do not print again."""
 
     def __repr__(self) -> str:
         return f"<{len(self)} findings, printed above>"
@@ -217,7 +217,7 @@ def _looked_at(part: str, look: Callable[[], str], hint: str) -> Finding:
 
 
 def _for_gpus(part: str, look: Callable[[], str], hint: str, has_driver: bool) -> Finding:
-    """What only GPUs need: without a driver, nothing is missing."""
+    """A part that only GPUs need: without a driver, nothing is missing."""
     found = _looked_at(part, look, hint if has_driver else "")
     if found.works is None and not has_driver:
         return found._replace(found="not needed on a CPU")

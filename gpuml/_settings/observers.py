@@ -1,4 +1,4 @@
-"""Functions that are told what a process does, for reports on it."""
+"""Observers: functions that are called with events of this process, for reports."""
 
 from collections.abc import Callable
 from typing import Any

@@ -47,7 +47,7 @@ class _Bar:
 
 
 class Ticks:
-    """Steps of a bar, each counted where it is made and once, in this process or another.
+    """Steps of a bar, each counted once where it is made, in this process or another.
 
     Calls advance the bar. A copy that was sent to another process counts nothing there; what comes
     back of it is counted by `up_to`.
@@ -57,14 +57,14 @@ class Ticks:
         self._advance, self._n, self._lock = advance, 0, threading.Lock()
 
     def __call__(self, *told: Any) -> None:
-        """Count one more step, whatever is told of it."""
+        """Count one more step, for any arguments."""
         if self._advance is not None:
             with self._lock:
                 self._n += 1
             self._advance(1)
 
     def up_to(self, n: int) -> None:
-        """Count what is missing to so many steps."""
+        """Count the steps that are missing up to `n`."""
         with self._lock:
             missing = max(0, n - self._n)
             self._n += missing

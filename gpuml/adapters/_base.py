@@ -1,4 +1,4 @@
-"""The base of all adapters: where work is done, and what stands for the fitted model.
+"""The base of all adapters: the choice of the library, and the fitted model.
 
 An object is in one of three states. *Plain*: scikit-learn fitted it from rows in CPU memory; all
 is as in scikit-learn. *Engine*: cuML fitted it. *Guest*: scikit-learn fitted a twin from a copy of
@@ -61,7 +61,7 @@ def inside(estimator: Any) -> Iterator[None]:
 
 
 class Adapter(Extension, Travels):
-    """scikit-learn's estimator, whose work cuML does where it is worth it."""
+    """scikit-learn's estimator; cuML does its work if that pays."""
 
     _row: ClassVar[Row]
 
@@ -84,7 +84,7 @@ class Adapter(Extension, Travels):
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def _fitted_attribute(self, name, compute):
-        """What a property of scikit-learn's class gives."""
+        """The value of a property of scikit-learn's class."""
         if name in self.__dict__:  # travelled beside the model
             return self.__dict__[name]
         fitted = self.__dict__.get("_fitted")
@@ -103,7 +103,7 @@ class Adapter(Extension, Travels):
 
     @property
     def engine_(self) -> dict[str, str]:
-        """Who did the work: by method, the library of its last call since the fit."""
+        """By method, the library that did the work of its last call since the fit."""
         return engines_of(self)
 
     def computes_on_gpu(self) -> bool:
@@ -223,7 +223,7 @@ class Adapter(Extension, Travels):
         return self if result is twin else self._in_kind(result, method.name, kind_of(X))
 
     def _forget(self):
-        """Drop what earlier fits left, but for what was said of the input of this one."""
+        """Delete the results of earlier fits, but not the attributes of this fit's input."""
         for name in [n for n in self.__dict__ if n.endswith("_") and n not in OF_INPUT]:
             delattr(self, name)
         self.__dict__.pop("_lifted", None)
@@ -284,7 +284,7 @@ class Adapter(Extension, Travels):
         return self._in_kind(result, method.name, kind)
 
     def _in_kind(self, result, name, kind, row=None):
-        """What a method gave, like the rows that it was given."""
+        """The result of a method, in the form of the input rows."""
         dtypes = (row or self._row).dtypes
         return in_kind(result, kind_for(self, name, kind), dtypes.get(name))
 
@@ -316,7 +316,7 @@ class Adapter(Extension, Travels):
         if fitted is None:
             return None
         if any(name.endswith("_") and name not in OF_INPUT for name in self.__dict__):
-            self._settle()  # somebody set a fitted attribute
+            self._settle()  # a fitted attribute was set from outside
             return None
         changed = fitted.changed(params := params_of(self))
         return self._with_parameters(fitted, changed, params) if changed else fitted
@@ -352,7 +352,7 @@ class Adapter(Extension, Travels):
         """
         on_gpu = is_gpu(home_of(X))
         engine = None if fitted is None else fitted.engine
-        # Rows on a GPU are worked on there: of a model that a CPU fitted, whoever did.
+        # Rows on a GPU are processed there, also by a model that a CPU fitted.
         if engine is not None and not (on_gpu and engine.place.is_host):
             if not (on_gpu or serves_rows_of_cpu(engine)):
                 return None
@@ -413,7 +413,7 @@ class Adapter(Extension, Travels):
 
     def _load_to_gpu(self):
         place = gpu_for(HOST, lambda: 0, "cuda")
-        assert place is not None  # where a GPU is asked for, there is one or an error
+        assert place is not None  # `place` is a GPU, or an error was raised
         try:
             lifted(self, place)
         except UnsupportedHere as error:
@@ -442,5 +442,5 @@ class Adapter(Extension, Travels):
         return plain(params_of(self))
 
     def _rows(self, X):
-        """Rows as far as it takes to know where they are."""
+        """Rows in the form in which their place is known."""
         return X if X is None or reads_texts(self) else as_array(X)

@@ -68,8 +68,8 @@ def _forwarder(sk, name):
 
 
 def _forwarded(method):
-    # All that `functools.wraps` copies but `__module__`: a caller that asks where `fit` is from is
-    # told that it is not scikit-learn that reads the rows.
+    # Copy all that `functools.wraps` copies except `__module__`: its value shows that scikit-learn
+    # does not read the rows.
     @functools.wraps(method.original, assigned=("__name__", "__qualname__", "__doc__"))
     def forwarded(self, *args, **kwargs):
         return self._run(method, args, kwargs)

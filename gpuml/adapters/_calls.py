@@ -1,4 +1,4 @@
-"""Which library did the work of which call: what `engine_` says."""
+"""The library that did the work of each call, for `engine_`."""
 
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -6,12 +6,12 @@ from weakref import WeakKeyDictionary
 from gpuml.adapters._lifting import is_fitted
 from gpuml.adapters._method import FITTING
 
-# Apart from the objects, whose attributes are scikit-learn's; copies and pickles begin anew.
+# Not in the objects, whose attributes are scikit-learn's; copies and pickles start empty.
 _calls: WeakKeyDictionary[Any, dict[str, str]] = WeakKeyDictionary()
 
 
 def note_call(estimator: Any, method: str, library: str) -> None:
-    """Remember who does the work of a call; a fit forgets what was before."""
+    """Record who does the work of a call; a fit deletes earlier records."""
     if method in FITTING:
         _calls[estimator] = {method: library}
     else:
@@ -33,7 +33,7 @@ def engines_of(estimator: Any) -> dict[str, str]:
     calls = _calls.get(estimator, {})
     if any(method in FITTING for method in calls):
         return dict(calls)
-    # A copy, or loaded: the model tells who has it now.
+    # A copy, or a loaded model: its engine tells the library.
     engine = getattr(vars(estimator).get("_fitted"), "engine", None)
     row = estimator._row if engine is None else engine.row
     return {"fit": row.host_library if engine is None else row.library, **calls}

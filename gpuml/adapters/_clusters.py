@@ -36,7 +36,7 @@ class Closeness(NamedTuple):
 
 
 def by_rows(X: Array) -> Array:
-    """The same matrix with rows that are each in one piece, which is what the sums here read."""
+    """A matrix with contiguous rows, which the sums here read."""
     if not _is_cupy(X):
         return X
     import cupy
@@ -45,7 +45,7 @@ def by_rows(X: Array) -> Array:
 
 
 def moments(X: Array) -> Moments:
-    """Means and variance of rows (n, p), in one reading.
+    """Mean and variance of rows (n, p), in one pass.
 
     Sums are those of differences to the first row, which a large mean does not take digits from.
     The variance is inf or nan where squares are beyond float64.
@@ -108,7 +108,7 @@ def _closeness_on_gpu(X, centres, labels, weight):
     n_warps = -(-n_groups * X.shape[1] // WARP)
     # A sum of each warp, and a 1 for each centre that has rows: one copy to CPU memory.
     parts = cupy.zeros(n_warps + centres.shape[0], dtype=cupy.float64)
-    # One number stands for as many: a step of 0 stays at it.
+    # One number serves all: a step of 0 repeats it.
     step = int(weight is not None)
     weight = X if weight is None else weight
     sizes = (*X.shape, n_groups, step, n_warps)

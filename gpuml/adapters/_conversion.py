@@ -11,7 +11,7 @@ def make(cuml_class: Any, twin: Any, changes: Mapping[str, Any]) -> Any:
 
 
 def lower(model: Any, twin: Any) -> Mapping[str, Any]:
-    """What cuML's fitted scikit-learn object has besides parameters."""
+    """The fitted attributes, without parameters, of cuML's scikit-learn object."""
     converted = vars(model.as_sklearn())
     params = twin.get_params(deep=False)
     return {name: value for name, value in converted.items() if name not in params}

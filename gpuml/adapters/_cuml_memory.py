@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-# What a pool keeps once the GPU has done its work, at most; and its share of all memory.
+# The largest memory that an idle pool keeps; and its share of all GPU memory.
 KEPT_BYTES, KEPT_SHARE = 2**30, 1 / 16
 
 
@@ -60,7 +60,7 @@ class _Turn:
             self.n_users += 1
             if self.n_users == 1 and self.pool is not None:
                 resource = mr.get_per_device_resource(self.device)
-                # What is derived of it counts, or watches, what it gives out.
+                # A derived resource counts or watches allocations.
                 if type(resource) is mr.CudaMemoryResource:
                     self.before = resource
                     mr.set_per_device_resource(self.device, self.pool)
@@ -72,13 +72,13 @@ class _Turn:
             self.n_users -= 1
             if self.n_users == 0 and self.before is not None:
                 before, self.before = self.before, None
-                # Unless somebody has set another one meanwhile.
+                # Unless another resource was set meanwhile.
                 if mr.get_per_device_resource(self.device) is self.pool:
                     mr.set_per_device_resource(self.device, before)
 
 
 def _pool(device) -> Any:
-    """A pool of the driver, for good: arrays of it may outlive any fit. None where it has none."""
+    """A permanent pool of the driver, because arrays may outlive fits; None if unsupported."""
     import cupy
     from rmm import mr
 

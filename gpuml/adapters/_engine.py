@@ -1,4 +1,4 @@
-"""Models of other libraries, cuML's to begin with: made, fitted, asked."""
+"""Models of other libraries, such as cuML: creation, fits, calls."""
 
 import sys
 import warnings
@@ -25,7 +25,7 @@ class CumlRefuses(UnsupportedHere):
 
 
 class Engine:
-    """A fitted cuML model, or one to be fitted, and the GPU where it lives.
+    """A cuML model, fitted or not, and its GPU.
 
     What another library does otherwise is in `session`, `brought` and `_run`.
 
@@ -82,7 +82,7 @@ class Engine:
         return replace(data, X=X)
 
     def fit(self, data: Data, method: str, params: Mapping[str, Any]) -> Any:
-        """Fit the model; what cuML returns of its own `fit_transform` comes back, else None."""
+        """Fit the model; returns the result of cuML's `fit_transform`, else None."""
         name = method if method != "fit" and method in self.row.methods else "fit"
         arguments = dict(data.rest)
         if data.y is not None:
@@ -95,7 +95,7 @@ class Engine:
         return None if name == "fit" else result
 
     def call(self, method: str, X: Any, rest: Mapping[str, Any]) -> Any:
-        """A method of the model, of checked rows in any place; X is None where it may be.
+        """Call a method with checked rows from any place; X may be None if the method allows it.
 
         Raises
         ------
@@ -129,8 +129,8 @@ class Engine:
         def work():
             given = moved(arguments, self.place)
             rows = () if X is None else (to_engine(X, self.place),)
-            # cuML queues on a stream of its own: what others queued must be done before, and its
-            # own work before others read the result.
+            # cuML queues work on its own stream: wait for others before it, and let others wait
+            # after it.
             synchronize(home_of(X))
             synchronize(self.place)
             memory = pooled_memory() if self.row.pooled else nullcontext()
@@ -171,7 +171,7 @@ def ignore(message: str) -> None:
     catch it.
     """
     first = warnings.filters[0] if warnings.filters else None
-    # Only where it is not so: each change makes Python forget which warnings were shown.
+    # Only if needed: each change of filters makes Python forget which warnings it has shown.
     if first is None or getattr(first[1], "pattern", None) != message:
         warnings.filterwarnings("ignore", message, UserWarning)
 

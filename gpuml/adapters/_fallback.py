@@ -7,7 +7,7 @@ from gpuml._settings.config import current_settings
 from gpuml.adapters._method import FITTING
 from gpuml.exceptions import FallbackError, FallbackWarning, PrecisionWarning, level_of_user
 
-# (class, method, reason) or class of what was said in this process and need not be said again.
+# Warnings of this process that need no repetition: (class, method, reason) or class.
 _said: set = set()
 
 

@@ -1,4 +1,4 @@
-"""What stands for the fitted model where scikit-learn's class does not hold it itself."""
+"""The fitted model, if scikit-learn's class does not hold it itself."""
 
 import copy
 from collections.abc import Mapping
@@ -159,7 +159,7 @@ def for_engine(twin: BaseEstimator, classes: Any) -> BaseEstimator:
 
 
 def plain(params: Mapping[str, Any], classes: Any = None) -> dict[str, Any]:
-    """Parameters as Python's own numbers, which cuML asks for, and weights of classes by code.
+    """Parameters as Python numbers, which cuML requires, and class weights by code.
 
     cuML takes NumPy's numbers for something else: an ``np.int64(5)`` for a share of the rows.
     """
@@ -173,7 +173,7 @@ def plain(params: Mapping[str, Any], classes: Any = None) -> dict[str, Any]:
 def _by_code(weights, classes):
     from sklearn.utils.class_weight import compute_class_weight
 
-    # scikit-learn's own reading of the dict, its errors too.
+    # scikit-learn's own parser of the dict, with its errors.
     values = compute_class_weight(weights, classes=classes, y=classes)
     return dict(enumerate(values.tolist()))
 

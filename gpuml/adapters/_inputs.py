@@ -88,7 +88,7 @@ def check_data(estimator: Any, row: Row, call: Call) -> Data:
 
 
 def check_X(estimator: Any, row: Row, X: Any, *, reset: bool) -> Any:
-    """Rows as floats or as CSR, in the user's place; what scikit-learn takes passes, nan too."""
+    """Rows as floats or CSR, at the user's place; accepts what scikit-learn accepts, also nan."""
     X = as_array(X)
     tags = get_tags(estimator).input_tags
     if is_cupyx_sparse(X):
@@ -109,7 +109,7 @@ def check_X(estimator: Any, row: Row, X: Any, *, reset: bool) -> Any:
 
 def _check_no_inf(X, estimator):
     """Raise scikit-learn's ValueError for inf; nan is the row's affair."""
-    # Rows nearly always are finite, and that is asked for much faster.
+    # Rows are nearly always finite, and this check is much faster.
     if not all_finite(X, namespace(X)):
         check_finite(X, "X", estimator, allow_nan=True)
 
@@ -133,7 +133,7 @@ def clause_before_checks(row: Row, X: Any, params: Mapping[str, Any]) -> str | N
 
 
 def refused_rows(estimator: Any, row: Row, X: Any) -> str | None:
-    """What cuML does not take in checked rows, though scikit-learn does."""
+    """The reason why cuML cannot take checked rows that scikit-learn takes, if any."""
     if is_sparse(X):
         return None if row.sparse else "sparse X"
     seen = row.infinite or (get_tags(estimator).input_tags.allow_nan and not row.nan)
@@ -148,7 +148,7 @@ def refused_rows(estimator: Any, row: Row, X: Any) -> str | None:
 
 
 def refused_weight(row: Row, data: Data) -> str | None:
-    """What cuML does not take in checked weights, though scikit-learn does."""
+    """The reason why cuML cannot take checked weights that scikit-learn takes, if any."""
     if data.weight is None or row.negative_weight:
         return None
     return "negative sample_weight" if bool(namespace(data.weight).any(data.weight < 0)) else None
@@ -178,7 +178,7 @@ def _with_shape(y):
 
 
 def _labels(estimator, X, y) -> tuple[Any, Encoded | None]:
-    """Targets, and their codes where there is one target."""
+    """Targets, and their codes if there is one target."""
     require_target(estimator, y)
     y = _with_shape(y)
     check_consistent_length(X, y)
@@ -196,7 +196,7 @@ def _weight(weight, X):
     if weight is None:
         return None
     if is_sparse(X):
-        # Of a matrix only the number of rows, the dtype and the device are asked for.
+        # Only the number of rows, the dtype and the device of a matrix matter.
         xp = namespace(X.data)
         X = xp.empty((X.shape[0], 1), dtype=X.dtype, device=device_of(X.data))
     # Signs are looked at by `refused_weight` and by scikit-learn's fits.
@@ -233,7 +233,7 @@ def in_memory(call: Call) -> Call:
 
 
 def host_call(call: Call) -> Call:
-    """The call with all in CPU memory, for scikit-learn; what is there is as it was given."""
+    """The call with all data in CPU memory, for scikit-learn; data there is unchanged."""
     return Call(_on_host(call.X), {name: _on_host(value) for name, value in call.rest.items()})
 
 

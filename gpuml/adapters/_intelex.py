@@ -26,7 +26,7 @@ from gpuml.adapters._row import Data, Row, UnsupportedHere
 LIBRARY = "scikit-learn-intelex"
 # Outside the main thread it works with all threads of its pool, as it does in it, and warns.
 OF_THREADS = r"'Threading' parallel backend is not supported by Extension for scikit-learn"
-# Below this many bytes of work what it does around a call takes longer than it saves.
+# For less work in bytes, the overhead of a call exceeds what it saves.
 WORTHWHILE_BYTES = 8 * 2**20
 
 
@@ -44,7 +44,7 @@ def has_intelex() -> bool:
 
 
 def intelex_row(row: Row) -> Row | None:
-    """The row of scikit-learn-intelex's class; None where there is none."""
+    """The row of scikit-learn-intelex's class; None if there is none."""
     from gpuml.adapters._intelex_rows import ROWS
 
     return ROWS.get(row.sk)
@@ -99,7 +99,7 @@ def wanted(row: Row, home: Place, work_bytes: Any) -> Row | None:
 
 
 def was_asked(place: Place) -> bool:
-    """Whether the engine at a place was asked for, so that its refusals are to be told.
+    """Whether the user selected the engine at a place, so that refusals are reported.
 
     ``cpu_engine="auto"`` asks for no library: the same CPU does the work either way, and `engine_`
     says by which.
@@ -146,7 +146,7 @@ def _in_intelex() -> Iterator[None]:
 
 @cache
 def frank(intelex_class: Any) -> Any:
-    """The class whose methods raise `IntelexRefuses` where it would call scikit-learn's."""
+    """A class whose methods raise `IntelexRefuses` where they would call scikit-learn's."""
 
     def supported(self, method_name, *data):
         status = intelex_class._onedal_cpu_supported(self, method_name, *data)
@@ -161,7 +161,7 @@ def frank(intelex_class: Any) -> Any:
 
 @cache
 def frank_tsne(intelex_class: Any) -> Any:
-    """The same of t-SNE, which asks elsewhere, and calls what comes next of its bases."""
+    """The same for t-SNE, which decides elsewhere, and calls the next base class."""
     from sklearn.manifold import TSNE
 
     class Refusing(TSNE):

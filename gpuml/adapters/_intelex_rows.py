@@ -35,12 +35,12 @@ def _converted(lower_by: Any = lower, derived: Any = frank, lift: Any = None) ->
 # ---------------------------------------------------------------- neighbours
 
 
-# Where there is a ball tree, oneDAL compares sums of norms and products, which round otherwise.
+# For ball trees, oneDAL compares sums of norms and products, which round differently.
 ALGORITHMS = only("algorithm", "auto", "brute", "kd_tree")
 
 
 def _neighbors_work(n_rows: int, n_features: int, params: Mapping[str, Any]) -> float:
-    # A fit is nearly nothing; who makes it is who answers later.
+    # A fit costs almost nothing, but it decides which library answers later.
     return near.COMPARED * 8.0 * n_rows * n_features
 
 
@@ -124,7 +124,7 @@ OF_MACHINES = (
 
 
 def _lower_machine(model: Any, twin: Any) -> dict[str, Any]:
-    """With what libsvm asks for: its order of vectors, counts of 32 bits, weights of classes."""
+    """Add what libsvm requires: its order of vectors, 32-bit counts, class weights."""
     out = {name: _contiguous(getattr(model, name)) for name in OF_MACHINES}
     n_classes = len(model.classes_) if hasattr(model, "classes_") else 0
     out["support_"] = out["support_"].astype(np.int32)

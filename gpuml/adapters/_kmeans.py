@@ -30,11 +30,11 @@ from gpuml.adapters._clusters import by_rows, closeness, moments
 from gpuml.adapters._conversion import Conversion
 from gpuml.adapters._row import NotFinite
 
-# cuML asks for a positive number even where rows are all the same, and at `predict`.
+# cuML requires a positive number even if all rows are equal, and in `predict`.
 LEAST_TOL = float(np.finfo(np.float32).tiny)
-# Variances of rows that are left as they are. The tolerance holds for any unit.
+# Rows with a variance in this range are not scaled. The tolerance holds for any unit.
 LEAST_VARIANCE, MOST_VARIANCE = 2.0**-7, 2.0**20
-# Squared means of rows that are taken as they are, in variances.
+# Rows with smaller squared means, in variances, are not centred.
 NEAR_ZERO = 0.25
 
 

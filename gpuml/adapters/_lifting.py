@@ -1,4 +1,4 @@
-"""Models that scikit-learn fitted go on on a GPU: cuML's version of them, made at its first use."""
+"""Models that scikit-learn fitted, continued on a GPU by cuML's version, made on first use."""
 
 from typing import Any
 

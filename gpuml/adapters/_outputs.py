@@ -38,7 +38,7 @@ class Kind(NamedTuple):
 
 
 def kind_of(X: Any) -> Kind:
-    """The kind of checked rows; of rows that are no array, NumPy's with dtypes as they are."""
+    """The kind of checked rows; other input counts as NumPy's, with its dtypes."""
     dtype = getattr(X, "dtype", None)
     if isinstance(dtype, np.dtype):
         return Kind(home_of(X), FLOATS.get(dtype.char))
@@ -112,7 +112,7 @@ def labels_in_kind(codes: Any, classes: Any, kind: Kind) -> Any:
 
 
 def kind_for(estimator: Any, method: str, kind: Kind) -> Kind:
-    """CPU memory instead, where a DataFrame is to be made of what a transformer gives."""
+    """CPU memory, if a transformer's result becomes a DataFrame."""
     if method not in ("transform", "fit_transform") or kind.place.is_host:
         return kind
     asked = _get_output_config("transform", estimator)["dense"]

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 
 from gpuml._sklearn import validate_parameter_constraints
 
-# Values of these types tell by themselves whether they are valid.
+# The validation of values of these types is cached.
 PLAIN = (bool, float, int, str, type(None))
 
 

@@ -17,7 +17,7 @@ def home_of(X: Any) -> Place:
 
 
 def is_gpu(place: Place) -> bool:
-    """Whether cuML can work on memory of this place as it is."""
+    """Whether cuML can read memory of this place directly."""
     return place.kind == "cupy" or (place.kind == "torch" and not place.is_host)
 
 

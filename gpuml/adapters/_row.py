@@ -1,4 +1,4 @@
-"""What the table says of an estimator: a `Row`, and the small words that rows are written with."""
+"""The table entry of an estimator, a `Row`, and helpers to write rows."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -37,7 +37,7 @@ class NotConvertible(RuntimeError):
 
 @dataclass(frozen=True)
 class Data:
-    """Checked input of `fit`, and facts about it that rows ask for.
+    """Checked input of `fit`, and facts about it for rows.
 
     Attributes
     ----------
@@ -78,12 +78,12 @@ class Data:
 
     @property
     def n_classes(self) -> int:
-        """Classes of the target; 0 where it holds none."""
+        """The number of classes; 0 for other targets."""
         return 0 if self.classes is None else self.classes.shape[0]
 
     @cached_property
     def has_nan(self) -> bool:
-        """Whether dense X holds nan (nobody asks of rows with inf)."""
+        """Whether dense X has nan (rows never need to know about inf)."""
         if self.sparse or not hasattr(self.X, "shape"):
             return False
         return not all_finite(self.X, namespace(self.X))
@@ -139,7 +139,7 @@ def only(name: str, *values: Any, or_array: bool = False) -> Refusal:
 
 
 def _n_axes(value):
-    # NumPy's functions may be forbidden to what only has `__array__`.
+    # Some objects with `__array__` forbid NumPy's functions.
     return value.ndim if hasattr(value, "ndim") else np.asarray(value).ndim
 
 
@@ -158,7 +158,7 @@ def _same(value, known):
 
 
 def no_changes(params: Mapping[str, Any], data: Data) -> Mapping[str, Any]:
-    """No parameter differs from what the conversion makes of scikit-learn's."""
+    """The converter for equal parameters: no changes."""
     return {}
 
 
@@ -305,12 +305,12 @@ class Row:
 
     @property
     def library(self) -> str:
-        """Whose class that is, as users are told."""
+        """The name of the library, as users know it."""
         return "cuML" if self.intelex is None else "scikit-learn-intelex"
 
     @property
     def host_library(self) -> str:
-        """Who does the work where that library does not."""
+        """The library that does the work instead."""
         of_sklearn = self.sk.__module__.startswith("sklearn.")
         return "scikit-learn" if of_sklearn else "umap-learn"
 

@@ -1,4 +1,4 @@
-"""Objects of umap-learn, made for `gpuml.adapters._umap_learn.UMAP` where they are asked to work.
+"""Objects of umap-learn, made for `gpuml.adapters._umap_learn.UMAP` when it works.
 
 They change their parameters, and hold functions that are compiled here: estimators keep neither.
 """
@@ -50,7 +50,7 @@ def _umap():
 
 
 def take_from(model: Any, estimator: Any) -> None:
-    """Keep what umap-learn fitted on the estimator, but for what is made again."""
+    """Copy the fitted state of umap-learn to the estimator, without what can be recomputed."""
     left = {*estimator.get_params(deep=False), *REMADE}
     vars(estimator).update({name: v for name, v in vars(model).items() if name not in left})
 

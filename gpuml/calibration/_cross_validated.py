@@ -83,7 +83,7 @@ class CalibratedClassifierCV(Travels, sk.CalibratedClassifierCV):
     """
 
     def fit(self, X, y, sample_weight=None, **fit_params) -> Self:
-        """Fit models of the training parts, and calibrators of what those say of held-out rows.
+        """Fit models on training sets, and calibrators on their predictions for held-out rows.
 
         Parameters
         ----------
@@ -172,7 +172,7 @@ class CalibratedClassifierCV(Travels, sk.CalibratedClassifierCV):
         return at_rows(self.classes_[host.argmax(axis=1)], X)
 
     def _get_estimator(self) -> Any:
-        """The classifier, or what None stands for."""
+        """The classifier, or the default one."""
         if self.estimator is not None:
             return self.estimator
         estimator = LinearSVC(random_state=0)

@@ -8,7 +8,7 @@ from gpuml.adapters.rows import cluster as _rows
 from gpuml.cluster._bisecting import BisectingKMeans
 from gpuml.cluster._kmeans import KMeansTogether
 
-if TYPE_CHECKING:  # what `build` gives, with signatures for editors and type checkers
+if TYPE_CHECKING:  # the classes that `build` makes, with signatures for editors and type checkers
     from sklearn import cluster as sk
 
     from gpuml.adapters import Adapter

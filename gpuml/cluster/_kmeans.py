@@ -54,7 +54,7 @@ class KMeansTogether(MultifitEstimator):
         return "sparse X" if is_sparse(as_array(X)) or is_cupyx_sparse(X) else None
 
     def multifit_batch(self, X: Any, y: Any = None, sample_weight: Any = None) -> Batch:
-        """Check the rows of a search and bring them to where they are worked on."""
+        """Check the rows of a search and move them to their compute device."""
         X = check_rows(self, X, reset=True, dtype=["float64", "float32"])
         xp = namespace(X)
         weight = check_weight(sample_weight, X)
@@ -102,7 +102,7 @@ class KMeansTogether(MultifitEstimator):
 
 @dataclass(frozen=True)
 class _Fits:
-    """The best run of each candidate on some rows, of which `mean` (p,) was taken."""
+    """The best run of each candidate on some rows, which were centred by `mean` (p,)."""
 
     found: list[Clusters]
     mean: Array
@@ -260,7 +260,7 @@ def _best(ends: Sequence[Clusters], points: Points | DividedPoints) -> Clusters:
 
 
 def _are_same(one: Clusters, other: Clusters, points: Points | DividedPoints) -> bool:
-    """Whether labels are the same but for their order, as they may be at some other cost."""
+    """Whether labels are equal up to their order, as they may be at another cost."""
     if not np.array_equal(one.sizes, other.sizes):
         return False
     return points.n_pairs(one.centres, other.centres) == max(one.n_found, other.n_found)

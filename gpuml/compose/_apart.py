@@ -1,4 +1,4 @@
-"""Columns of more levels than sums over pairs pay for: their levels stand apart from the rest.
+"""Columns with too many levels for sums over pairs: their levels are kept apart from the rest.
 
 One column for each level that a training part has, and nothing else done to them: then a level that
 a part lacks has the coefficient 0 under a penalty, whether there is a column for it or not. So no
@@ -75,7 +75,7 @@ def levels_obstacle(
 
 
 def not_apart(branch: Branch, columns: Sequence[int]) -> str | None:
-    """Why levels of some columns of X cannot stand apart, and what to change; None if they can."""
+    """Why levels of some columns of X cannot be kept apart, and what to change, if so."""
     for j in columns:
         readers = [found for found in _readers(branch, j, "") if found[0].kind != "numbers"]
         if len(readers) > 1:

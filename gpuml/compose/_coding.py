@@ -44,7 +44,7 @@ def _series_numbers(column):
 
 
 def count_levels(column: Any) -> int:
-    """How many levels a column has, but for those of missing values."""
+    """The number of levels of a column, without missing values."""
     if isinstance(column, np.ndarray):
         if column.dtype.kind in "biufU":
             return len(np.unique(column))
@@ -107,7 +107,7 @@ def _in_order(codes, names, place):
 
 
 def _counts(codes, n_levels):
-    """How often each code occurs, but for -1."""
+    """How often each code occurs, without -1."""
     if isinstance(codes, np.ndarray):
         return np.bincount(codes[codes >= 0], minlength=n_levels)
     return to_host(Coded((codes,), (n_levels,), namespace(codes).float64).column_sums())
@@ -124,7 +124,7 @@ def _series_levels(column):
     if len(missing) == 0:
         return number[codes], _tight(levels)
     codes = number[codes]
-    # pandas.NA is nan to our imputers and encoders, and None among objects a value of its own.
+    # For gpuml's imputers and encoders, pandas.NA is nan, and None among objects a value.
     as_nan = {} if isinstance(column.dtype, np.dtype) else {"na_value": np.nan}
     holes = column.iloc[missing].to_numpy(dtype=object, **as_nan)
     codes[missing], more = _of_missing(holes, len(found))
@@ -154,7 +154,7 @@ def _of_missing(values, first):
 
 
 def sorted_set(values: Any) -> list:
-    """Distinct values in order; ValueError where they have none."""
+    """Distinct values in order; ValueError if they cannot be sorted."""
     found = set(values)
     try:
         return sorted(found)
@@ -177,5 +177,5 @@ def _tight(values):
 
 
 def is_nan(value: Any) -> bool:
-    """Whether a level stands for what is missing."""
+    """Whether a level represents missing values."""
     return isinstance(value, float | np.floating) and bool(np.isnan(value))

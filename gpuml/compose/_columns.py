@@ -206,7 +206,7 @@ class ColumnTransformer(Travels, TableStep, sk.ColumnTransformer):
         return layout_key(self)
 
     def table_folds(self, folds: Folds, candidates: Sequence[Mapping[str, Any]]) -> Folds:
-        """Folds whose table has what steps make of each training part, too."""
+        """Folds whose table also has the columns that steps make for each training set."""
         return folds_of(self, folds, candidates)
 
     def _validate_column_callables(self, X):
@@ -256,13 +256,13 @@ class ColumnTransformer(Travels, TableStep, sk.ColumnTransformer):
                 block = take_columns(X, columns) if foreign else _safe_indexing(X, columns, axis=1)
                 shape = fit_alone(own, block, y, only_fits.get(name))
             except ValueError:
-                return None  # scikit-learn's class meets it again, and says what it says of it
+                return None  # scikit-learn's class will raise the error
             found.append((shape, own))
         return found
 
     def _hstack(self, Xs, *, n_samples):
         if getattr(self, "_only_fits", None) is not None and not wants_frame(self):
-            return Xs[0]  # nobody wants the results of all side by side
+            return Xs[0]  # the joined results are not needed
         if not any(is_on_device(X) for X in Xs):
             return super()._hstack(Xs, n_samples=n_samples)
         if wants_frame(self):
@@ -272,7 +272,7 @@ class ColumnTransformer(Travels, TableStep, sk.ColumnTransformer):
 
 
 def take_columns(X: Array, columns: Any) -> Array:
-    """Columns of a foreign array: a view where they are neighbours, (n,) for a single number."""
+    """Columns of a foreign array: a view if they are adjacent, (n,) for a single number."""
     indices = _get_column_indices(header_of(X), columns)
     if isinstance(columns, int):
         return X[:, indices[0]]

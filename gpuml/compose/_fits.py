@@ -1,4 +1,4 @@
-"""Fits of transformers of whose results nobody wants more than the shape."""
+"""Fits of transformers of which only the shape of the results is needed."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -35,7 +35,7 @@ class CountedRows(sparse.csr_array):
 
     @property
     def nnz(self) -> int:
-        """What it is said to be."""
+        """The declared number of entries."""
         return self.n_entries
 
 
@@ -120,7 +120,7 @@ def _fit_learned(steps, X, learned):
 
 
 def _beside(before, value):
-    """What was found of all rows, as what few rows gave: of its kind, and nan where that is."""
+    """Statistics of all rows in the form that a few rows gave; nan stays nan."""
     place = place_of(before) if is_array(before) else None
     if place is None or before.dtype == object:
         return np.asarray(value, dtype=object)
@@ -157,7 +157,7 @@ def rows_with_holes(holes: Sequence[Array]) -> np.ndarray:
 
 
 def fit_where(transformer: Any, X: Any, y: Any, enough: Mapping[str, Learned]) -> None:
-    """Fit columns side by side, some of them by what is known of their steps."""
+    """Fit branches side by side, some of them from known statistics."""
     own = getattr(transformer, "fit_where", None)
     if own is None:
         transformer.fit(X, y)

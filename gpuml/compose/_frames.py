@@ -54,12 +54,12 @@ class FrameColumn:
         return place[codes], names
 
     def n_levels(self) -> int:
-        """How many values it has, but for null."""
+        """The number of values, without null."""
         return int(self.series.drop_nulls().n_unique())
 
 
 class Kind:
-    """What `FrameColumn` says of its dtype, as NumPy's say it."""
+    """The dtype of a `FrameColumn`, with NumPy's attributes."""
 
     def __init__(self, dtype: Any):
         name = type(dtype).__name__ if not isinstance(dtype, type) else dtype.__name__

@@ -18,7 +18,7 @@ from gpuml.compose._levels import rare_levels, with_constant
 from gpuml.data import Folds, row_indices
 from gpuml.solvers.table_rows import Table, TableBatch, narrow
 
-# Columns of fewer levels stay as they are.
+# Columns with fewer levels are not grouped.
 FEW_LEVELS = 128
 
 

@@ -43,7 +43,7 @@ from gpuml.solvers.table_rows import TableBatch
 
 @dataclass(frozen=True)
 class Piece:
-    """Maps from some columns of the design to what a branch makes of them.
+    """Maps from columns of the design to the output of a branch.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class Piece:
     picks: tuple[Any, ...] = ()
 
     def times(self, factor: float) -> "Piece":
-        """What is made, times a factor."""
+        """The output, times a factor."""
         scaled = [[factor * each for each in own] for own in (self.matrices, self.offsets)]
         return self if factor == 1.0 else replace(self, matrices=scaled[0], offsets=scaled[1])
 
@@ -113,7 +113,7 @@ def fit_columns(
 
 
 def _fit_branch(branch: Branch, fit: Fit) -> Piece:
-    """What a branch makes of columns of the design."""
+    """The output of a branch from columns of the design."""
     if branch.key not in fit.pieces:
         reasons: dict[int, str] = {}
         if branch.kind == "beside":
@@ -232,7 +232,7 @@ def _some_features(piece: Piece) -> tuple[int, ...]:
 
 def _maps(piece: Piece) -> Affine:
     """All maps of a piece, those to fewer columns filled up with zeros."""
-    # Where all that is made stands apart there is a column of zeros, as maps have to have one.
+    # If all output is kept apart, one column of zeros remains, because a map needs a column.
     width = max(1, *(matrix.shape[1] for matrix in piece.matrices))
     return Affine(
         np.stack([_padded(matrix, width) for matrix in piece.matrices]),
@@ -245,7 +245,7 @@ def _padded(values, width):
 
 
 def _of_columns(parts: Parts, columns: np.ndarray) -> Parts:
-    """What is known of some columns of the design alone."""
+    """The statistics of some columns of the design alone."""
     moments = parts.moments
     p, q = moments.n_features, moments.gram.shape[-1]
     kept = np.concatenate([columns, np.arange(p, q)])
@@ -317,7 +317,7 @@ def _fit_numbers(columns, steps, fit, reasons) -> Piece:
 
 
 def _fit_levels(branch, fit, reasons) -> Piece:
-    """What an encoder makes of levels, perhaps behind an imputer."""
+    """The output of an encoder for levels, which an imputer may have filled."""
     parts, table = fit.parts, fit.parts.batch.table
     *fills, encoder = branch.head
     apart = {j for j in branch.columns if fit.layout.coded.index(j) in table.apart}
@@ -360,7 +360,7 @@ def _diagonal(blocks):
 
 
 def _step(transformer, candidate, branch: Branch, fit: Fit) -> FittedStep:
-    """What a transformer makes of the design."""
+    """The output of a transformer from the design."""
     parts, piece = fit.parts, _fit_branch(branch, fit)
     maps, widths = _maps(piece), _some_features(piece)
     places = None if piece.places is None else tuple(piece.places)
@@ -387,7 +387,7 @@ def _step(transformer, candidate, branch: Branch, fit: Fit) -> FittedStep:
 
 
 def _rows_of_part(parts, s):
-    """What the user gave of the rows of one part; the same object for all rows."""
+    """The user's rows of one part; the same object for all rows."""
     batch = cast(TableBatch, parts.batch)
     rows = batch.source
     if parts.splits is None and batch.n_rows == batch.table.n_rows:

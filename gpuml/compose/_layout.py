@@ -1,4 +1,4 @@
-"""What a `ColumnTransformer` reads of a table, and how its steps join the pass."""
+"""The columns of a table that a `ColumnTransformer` reads, and how its steps join the pass."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ from gpuml.solvers.table_rows import Table, make_table
 
 # Sums over pairs of more levels than this take longer than they save.
 MOST_LEVELS = 1024
-# What affine steps are asked about.
+# A stand-in for X, to ask affine steps for obstacles.
 ANY_ROWS = Absent((2, 1), np.dtype(np.float64))
 STRATEGIES = {
     "numbers": ("mean", "median", "most_frequent", "constant"),
@@ -89,13 +89,13 @@ class Layout:
     coded: tuple[int, ...]
 
     def read(self, X: Any, place: Place) -> Table:
-        """The table of some rows at a place, column by column: nobody makes an array of them."""
+        """The table of some rows at a place, column by column, without a joined array."""
         numbers = (numbers_of(column_at(X, j, place), place) for j in self.numbers)
         coded = (levels_of(column_at(X, j, place), place) for j in self.coded)
         return make_table(numbers, len(self.numbers), coded, X.shape[0], place)
 
     def has(self, branch: Branch) -> bool:
-        """Whether the table has what a branch reads."""
+        """Whether the table has all columns that a branch reads."""
         columns = self.coded if branch.kind == "levels" else self.numbers
         return branch.kind == "made" or set(branch.columns) <= set(columns)
 
@@ -131,7 +131,7 @@ def dtypes_of(X: Any, columns: Sequence[int]) -> list[Any]:
 
 
 def column_at(X: Any, j: int, place: Place) -> Any:
-    """A column where it is to be read: of what cuDF has there, if X was made of that."""
+    """A column at the place where it is read: cuDF's own if X was made from cuDF."""
     there = None if place.is_host else DeviceFrame.of(X)
     if there is None:
         return column_of(X, j)
@@ -189,7 +189,7 @@ def kind_of(step: Any) -> type | None:
 
 
 def lay_out(transformer: Any, X: Any) -> Layout:
-    """What a `ColumnTransformer` reads of X.
+    """The columns of X that a `ColumnTransformer` reads, and how.
 
     Raises
     ------
@@ -253,7 +253,7 @@ def branch_of(steps: tuple[Any, ...], X: Any, columns: tuple[int, ...]) -> Branc
 
 
 def layout_key(transformer: Any) -> Any:
-    """Equal for transformers of which `lay_out` makes tables of the same columns."""
+    """A key, equal for transformers for which `lay_out` makes tables with the same columns."""
     of_columns = isinstance(transformer, FeatureUnion)
     given = {} if of_columns else {name: repr(own) for name, _, own in transformer.transformers}
     found = []
@@ -268,7 +268,7 @@ def layout_key(transformer: Any) -> Any:
 
 
 def made_where_missing(branch: Branch, layout: Layout) -> Branch:
-    """A branch of which those are made for each split whose columns a table has not."""
+    """A branch whose columns are made for each split if the table lacks them."""
     if branch.kind == "beside":
         parts = tuple((made_where_missing(part, layout), w) for part, w in branch.parts)
         return replace(branch, parts=parts)
@@ -282,11 +282,11 @@ def _are_alike(X, columns):
 
 
 def _have_levels(X, columns, steps):
-    """Whether what steps take for levels, and for missing, is what the table has."""
+    """Whether the levels and missing values of the table are those that the steps use."""
     if X is None or is_foreign(X) or isinstance(X, np.ndarray) or hasattr(X, "iloc"):
         return True
     frame = [column_of(X, j) for j in columns]
-    # scikit-learn's take null among text for a value of its own.
+    # scikit-learn's encoders treat null in text as a value.
     known = all(type(step).__module__.startswith("gpuml") for step in steps)
     nulls = any(column.dtype.kind == "O" and column.has_nulls for column in frame)
     return (known or not nulls) and all(column.dtype.kind != "M" for column in frame)
@@ -309,7 +309,7 @@ def is_affine(step: Any) -> bool:
 
 
 def is_made(step: Any) -> bool:
-    """Whether what a step makes of a training part may stand for it in all fits to that."""
+    """Whether the output of a step for a training set can be reused in all fits to it."""
     return not_made(step) is None
 
 
@@ -381,7 +381,7 @@ def count_all_levels(branch: Branch, X: Any) -> dict[int, int]:
 
 
 def groups_levels(leaf: Branch) -> bool:
-    """Whether a branch gives rare levels one column together, and asks for nothing else of them."""
+    """Whether a branch merges rare levels into one column and does nothing else with them."""
     if leaf.kind != "levels" or not makes_levels(leaf.head[-1]):
         return False
     if any(fill.strategy != "constant" for fill in leaf.head[:-1]):

@@ -1,4 +1,4 @@
-"""What the pass finds of steps: what imputers put into holes, and what is left to learn from rows.
+"""Fitted attributes of steps in the pass: fill values of imputers, and what needs rows.
 
 So a refit reads few rows: one for each level, and of columns with holes one that has a hole.
 """
@@ -23,7 +23,7 @@ from gpuml.solvers.table_rows import Table, TableBatch
 
 @dataclass(frozen=True)
 class Fit:
-    """What branches are fitted to, and what was found so far."""
+    """The input of fits of branches, and their results so far."""
 
     parts: Parts
     layout: Layout
@@ -37,7 +37,7 @@ class Fit:
 
 
 def numbers_of_rows(parts: Parts, s: int) -> Any:
-    """Numbers of the rows of a part, where these are."""
+    """Row numbers of a part, at the place of the rows."""
     numbers = parts.batch.X[:, 0]
     return take(numbers, parts.rows(s), namespace(numbers))
 
@@ -82,7 +82,7 @@ def fill_of(imputer: Any, fit: Fit, s: int, j: int) -> float:
 def learned(
     branch: Branch, picks: Sequence[Callable[[int], dict[str, Any]]], fit: Fit, s: int
 ) -> Learned | None:
-    """What is known of the steps of a branch, fitted to one part; None where the rows are asked.
+    """Fitted attributes of a branch's steps for one part; None if they need the rows.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def learned(
 
 
 def _of_targets(branch, picks, fit, s, some):
-    """What is known of an encoder by targets: rows are one of each level and one of each class."""
+    """Fitted attributes of a target encoder, from one row per level and one per class."""
     batch = cast(TableBatch, fit.parts.batch)
     made = batch.made[made_key(branch)]
     part = len(made.numbers) - 1 if fit.parts.splits is None else fit.parts.splits.start + s

@@ -1,4 +1,4 @@
-"""What imputers and encoders make of the levels of a column, for each training part.
+"""The output of imputers and encoders for the levels of a column, for each training set.
 
 A column of codes is a vector of length L with a 1 for its level. To fill what is missing, to give
 each level a column of its own, or to count rare ones together are matrices (L, k) that follow from
@@ -38,7 +38,7 @@ class Levels:
 
 
 def levels_of_table(table: Table, number: int, counts: np.ndarray) -> Levels:
-    """Levels as they are in a column of the table."""
+    """The levels of a column of the table."""
     values = table.levels[number]
     merged = table.merged[number] if table.merged else None
     return Levels(values, counts, [None] * len(counts), merged)
@@ -50,7 +50,7 @@ def _after(before, step):
 
 
 def filled(imputer: Any, levels: Levels, reasons: dict[int, str]) -> Levels:
-    """Levels without what is missing; `reasons` get the parts that have nothing to fill it with."""
+    """Levels without missing ones; `reasons` get the parts that have no value to fill them with."""
     missing = np.asarray([is_nan(value) for value in levels.values], dtype=bool)
     if not missing.any():
         return levels
@@ -84,7 +84,7 @@ def most_frequent(levels: Levels) -> np.ndarray:
 
 
 def with_constant(imputer: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Levels where a constant stands for what is missing, and which of them each of `values` is."""
+    """Levels with a constant for missing values, and the positions of `values` among them."""
     missing = np.asarray([is_nan(value) for value in values], dtype=bool)
     if not missing.any():
         return values, np.arange(len(values))
@@ -123,7 +123,7 @@ def takes_unknown(encoder: Any) -> bool:
 
 def _columns(encoder, rare, seen, n_levels):
     """The matrix (L, k) of one training part, of whose levels `seen` these are rare."""
-    # Columns stand for common levels in their order, then for all rare ones.
+    # Columns are the common levels in order, then one for all rare levels.
     column = np.cumsum(~rare) - 1
     n_common = int((~rare).sum())
     column[rare] = n_common
@@ -158,7 +158,7 @@ def rare_levels(
     if least is not None:
         whole = isinstance(least, int | np.integer)
         rare |= counts < (least if whole else n_rows * least)
-    # As scikit-learn has it, a column of rare levels counts even where there are none so far.
+    # As in scikit-learn, the column of rare levels counts even if there are none so far.
     if most is not None and most < len(counts) - rare.sum() + 1:
         if most == 1:
             rare = np.ones(len(counts), dtype=bool)

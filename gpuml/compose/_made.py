@@ -1,4 +1,4 @@
-"""Columns that steps make of each training part, where no map of columns says what they make.
+"""Columns that steps make for each training set, where no linear map does.
 
 Bins between quantiles, splines, products of what was imputed: such steps are fitted to the training
 part of each split once, as scikit-learn does it, and what they make of all rows stands in the
@@ -41,7 +41,7 @@ MOST_COLUMNS = 4096
 
 @dataclass(frozen=True)
 class Made:
-    """What a branch reads of a table: columns of each split, and last those of all rows.
+    """The columns of a branch in the table: for each split, then for all rows.
 
     Attributes
     ----------
@@ -114,7 +114,7 @@ class Pool:
         self._known: dict[Any, int] = {}
 
     def add(self, column: Array, levels: Any = None) -> int:
-        """The number of a column, with its levels if it has some; kept where none is like it."""
+        """The number of a column, with its levels if any; an equal column is reused."""
         if not is_numpy(column):  # its bytes are on a device
             self.columns.append(column)
             return len(self.columns) - 1
@@ -156,7 +156,7 @@ def with_made(folds: Folds, branches: Sequence[Branch]) -> Folds:
         sums: dict[Any, Any] = {}
         made = {key: _make(branch, folds, numbers, codes, sums) for key, branch in heads.items()}
         reasons = {s: why for each in made.values() for s, why in each.faults.items()}
-        reasons.pop(folds.n_splits, None)  # told when all rows are fitted
+        reasons.pop(folds.n_splits, None)  # reported when all rows are fitted
         refuse(reasons, folds.n_splits)
         table = _beside(batch.table, numbers, codes)
         wider = replace(batch, table=table, made=made)
@@ -254,7 +254,7 @@ def _is_binned(step):
 
 
 def _by_target(branch, s, coded, batch, split, known, made):
-    """What an encoder by targets makes of all rows; None where scikit-learn's class is asked."""
+    """A target encoder's output for all rows; None if scikit-learn's class must compute it."""
     if coded is None:
         return None
     codes, n_levels = coded
@@ -273,7 +273,7 @@ def _by_target(branch, s, coded, batch, split, known, made):
 
 
 def _values(steps, X, batch, split):
-    """What steps fitted to a training part make of its rows and of all others, (n, k)."""
+    """The output (n, k) for all rows of steps that are fitted to a training set."""
     given = row_indices(split.train), row_indices(split.test)
     every = to_host(batch.X[:, 0])
     train, test = (every[rows] for rows in given)
@@ -291,7 +291,7 @@ def _values(steps, X, batch, split):
             except (ValueError, TypeError):
                 if rows is test:
                     raise
-                continue  # in this split nobody reads these rows
+                continue  # this split does not use these rows
         n_seen = int(seen.sum())
         fresh = ~seen[rows]
         out[rows[fresh]] = images[fresh]
@@ -305,7 +305,7 @@ def _values(steps, X, batch, split):
 
 
 def _numbers(images):
-    """What a step made, as numbers."""
+    """The output of a step as numbers."""
     if sparse.issparse(images):
         images = images.toarray()
     elif hasattr(images, "iloc"):

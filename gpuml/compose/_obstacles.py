@@ -25,7 +25,7 @@ OF_SPARSE = ("MaxAbsScaler", "TruncatedSVD")
 
 
 def layout_obstacle(transformer: Any, X: Any) -> str | None:
-    """Why not all steps of a `ColumnTransformer` join the pass; None where they do.
+    """The reason why some step of a `ColumnTransformer` does not join the pass, if any.
 
     But for columns of many levels, of which `_apart` knows.
     """
@@ -89,7 +89,7 @@ def _chain_obstacle(steps):
 
 
 def _sparse_obstacle(steps):
-    """What scikit-learn refuses to give sparse columns to."""
+    """The step that scikit-learn does not let read sparse columns, if any."""
     sparse: str | None = None
     for step in steps:
         centres = getattr(step, "with_mean", True) and getattr(step, "with_centering", True)
@@ -101,7 +101,7 @@ def _sparse_obstacle(steps):
 
 
 def sparse_words(step: Any) -> str | None:
-    """What of a step makes its output sparse, and what to change."""
+    """The parameter of a step that makes its output sparse, and what to change."""
     name = type(step).__name__
     if isinstance(step, CONTAINERS):
         threshold = getattr(step, "sparse_threshold", None)
@@ -115,7 +115,7 @@ def sparse_words(step: Any) -> str | None:
 
 
 def sparse_encoder(transformer: Any) -> str | None:
-    """The entry whose output is sparse; None where there is none."""
+    """The branch whose output is sparse; None if there is none."""
     for name, each in named(transformer):
         for step in chain_of(each):
             words = sparse_words(step)

@@ -29,7 +29,7 @@ class Codes(np.ndarray):
 
 
 def codes_of(branch: Branch, X: Any) -> Any:
-    """Codes of the levels of X, where its first step only asks which rows have the same; else X."""
+    """Codes of the levels of X if its first step only compares levels; else X."""
     first = branch.head[0] if branch.head else None
     if not isinstance(first, TargetEncoder) or not isinstance(first.categories, str):
         return X
@@ -63,7 +63,7 @@ def kind_of_target(encoder: Any, y: np.ndarray) -> str:
 
 
 def level_sums(encoder: Any, codes: Sequence[Array], y: np.ndarray, n_levels: list[int]) -> Any:
-    """What encoders of any `smooth` need to know of a training part; None where theirs says no.
+    """The sums that encoders with any `smooth` need of a training set; None for unusual targets.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def _sums(slots, size, powers):
 def encoded(
     encoder: Any, sums: LevelSums, codes: Sequence[Array], train: np.ndarray
 ) -> list[Array]:
-    """What an encoder makes of rows, columns (n,): of those of `train` across their inner folds.
+    """An encoder's output, columns (n,); rows in `train` are cross-fitted over inner folds.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ def encoded(
 
 
 def learned_of(encoder: Any, sums: LevelSums, y: np.ndarray) -> dict[str, Any]:
-    """Fitted attributes of an encoder, but for those of few rows."""
+    """Fitted attributes of an encoder, without those that a few rows determine."""
     whole = sums.whole(encoder.smooth)
     is_one = kind_of_target(encoder, y) != "multiclass"
     return {

@@ -15,7 +15,7 @@ from gpuml.covariance._functions import (
     shrunk_covariance,
 )
 
-if TYPE_CHECKING:  # what `build` gives, with signatures for editors and type checkers
+if TYPE_CHECKING:  # the classes that `build` makes, with signatures for editors and type checkers
     from sklearn import covariance as sk
 
     from gpuml.adapters import Adapter

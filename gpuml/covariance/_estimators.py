@@ -1,4 +1,4 @@
-"""Covariances of rows: as they are, and shrunk by a share that is given or that they imply."""
+"""Covariances of rows, without shrinkage, or with a given or estimated one."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -37,7 +37,7 @@ class Covariance(DensityEstimator):
         return Shrunk(sample, params["assume_centered"], share, more, params["store_precision"])
 
     def get_precision(self):
-        """Inverse of the covariance; the pseudo-inverse where that is singular.
+        """The inverse of the covariance; the pseudo-inverse if it is singular.
 
         Returns
         -------

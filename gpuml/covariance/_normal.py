@@ -87,7 +87,7 @@ class Shrunk:
 
 
 def location_of(sample: Sample, centred: bool) -> Array:
-    """The mean (p,), or 0 where it is assumed to be."""
+    """The mean (p,), or 0 if the rows are assumed to be centred."""
     return namespace(sample.mean).zeros_like(sample.mean) if centred else sample.mean
 
 

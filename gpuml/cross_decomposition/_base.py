@@ -95,7 +95,7 @@ class LatentStructure(Projections, LinearPredictor, OnePass):
         return super().fit(X, y)
 
     def transform(self, X, y=None, copy=True):
-        """Scores of rows, and of targets where those are given.
+        """Compute scores of rows, and of targets if given.
 
         Parameters
         ----------
@@ -179,7 +179,7 @@ class LatentStructure(Projections, LinearPredictor, OnePass):
         return scores @ beside(loadings, scores).T * beside(std, scores) + beside(mean, scores)
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
-        """Check the rows of a fit or a search and bring them to where they are worked on."""
+        """Check the rows of a fit or a search and move them to their compute device."""
         return checked_batch(self, X, y)
 
     def multifit(self, folds, candidates, advance=None, start=None):

@@ -294,7 +294,7 @@ class PLSSVD(Projections, sk.PLSSVD):
         return self
 
     def transform(self, X, y=None):
-        """Scores of rows, and of targets where those are given.
+        """Compute scores of rows, and of targets if given.
 
         Parameters
         ----------

@@ -62,12 +62,12 @@ class Pairs:
 
     @property
     def x_rotations(self) -> np.ndarray:
-        """Of which X gives the scores, (p, k)."""
+        """The matrix (p, k) that maps X to its scores."""
         return self.x_weights @ linalg.pinv(self.x_loadings.T @ self.x_weights)
 
     @property
     def y_rotations(self) -> np.ndarray:
-        """Of which Y gives the scores, (t, k)."""
+        """The matrix (t, k) that maps Y to its scores."""
         return self.y_weights @ linalg.pinv(self.y_loadings.T @ self.y_weights)
 
 
@@ -79,7 +79,7 @@ def _pairs(columns: Sequence[np.ndarray], n_iter: list[int], reliable: bool) -> 
 def find_pairs(
     X: np.ndarray, Y: np.ndarray, n_pairs: int, n_rows: int, method: Method, noise: float
 ) -> Pairs:
-    """Pairs of directions of rows (m, p) and (m, t) that stand for `n_rows` rows.
+    """Pairs of directions of rows (m, p) and (m, t), which represent `n_rows` rows.
 
     `noise` is the share of the squares of X, and of Y, below which they are not to be relied on.
     """
@@ -88,7 +88,7 @@ def find_pairs(
     floor = EPS * np.maximum(100 * np.linalg.norm(Y, axis=0), 10 * n_rows**0.5)
     found = [np.zeros((size, n_pairs)) for size in (p, t, p, t)]
     least_x, least_y = noise * np.sum(X**2), noise * np.sum(Y**2)
-    # What is left of X beyond its rank is rounding, and so would be pairs that were made of it.
+    # Beyond the rank of X, the rest is rounding, and so would be further pairs.
     least = 100 * EPS * np.linalg.norm(X)
     reliable, n_iter = True, []
     for k in range(n_pairs):
@@ -100,7 +100,7 @@ def find_pairs(
         if method.algorithm == "nipals":
             Y[:, lengths < floor] = 0.0
             if not (lengths >= floor).any():
-                if reliable:  # else nobody is given these
+                if reliable:  # otherwise they are not used
                     message = f"y residual is constant at iteration {k}"
                     warnings.warn(message, UserWarning, stacklevel=2)
                 break
@@ -128,7 +128,7 @@ def _deflated(columns: np.ndarray, score: np.ndarray) -> tuple[np.ndarray, np.nd
     """Take what a score explains out of columns; the score, its loadings, and its square."""
     square = float(score @ score)
     loading = score @ columns / square
-    # In place: columns are C-ordered, which BLAS calls the transpose of its own order.
+    # In place: C-ordered columns are what BLAS calls the transpose.
     blas.dger(-1.0, loading, score, a=columns.T, overwrite_a=1)
     return score, loading, square
 

@@ -1,4 +1,4 @@
-"""Training parts as few rows, and what pairs of directions make of them, in CPU memory."""
+"""Training sets as few rows, and their pairs of directions, in CPU memory."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -48,14 +48,14 @@ class Model:
 
     @property
     def coef(self) -> np.ndarray:
-        """Of rows as they are, (t, p)."""
+        """Coefficients (t, p) for the original rows."""
         turned = self.pairs.x_rotations @ self.pairs.y_loadings.T
         return (turned * self.y_std).T / self.x_std
 
 
 @dataclass(frozen=True)
 class Part:
-    """A training part: from second moments, or from factors of the rows where those have digits.
+    """A training set: from second moments, or from factors of the rows if those need more digits.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class Part:
         return rows_of_parts(self.described.folds, self.parts)[0]
 
     def model(self, n_pairs: int, scale: bool, method: Method) -> Model:
-        """Pairs of directions, so many or more."""
+        """At least `n_pairs` pairs of directions."""
         key = scale, method
         if key not in self.known or self.known[key].pairs.x_weights.shape[1] < n_pairs:
             self.known[key] = self._found(n_pairs, scale, method)
@@ -98,7 +98,7 @@ class Part:
         return self._of_rows() if part is None else part
 
     def _of_moments(self) -> Centred | None:
-        """None where a target is constant but for rounding, of which the rows know more."""
+        """None if a target is constant up to rounding, so that the rows are needed."""
         if "moments" not in self.known:
             self.known["moments"] = _from_moments(self.described, self.parts, self.n_rows)
         return self.known["moments"]
@@ -130,7 +130,7 @@ def _from_moments(described: Described, parts: Training, n_rows: int) -> Centred
         return None
     kept = np.concatenate([own[:p] > noise, np.ones(len(own) - p, dtype=bool)])
     square = np.where(kept[:, None] & kept, square, 0.0)
-    # Of columns in units of their own, each is to keep its digits.
+    # Scale columns so that each keeps its digits.
     unit = np.sqrt(np.where(kept & (own > 0), own, 1.0))
     values, vectors = spectrum(square / unit[:, None] / unit)
     some = values > len(values) * EPS * values[-1]

@@ -1,12 +1,4 @@
-"""Frozen records of what a solver is given: rows, and how splits divide them."""
-
-import operator
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, Protocol
-
-import numpy as np
+"""Rows to fit, and how splits divide them."""
 
 from gpuml._arrays import (
     Array,
@@ -16,12 +8,24 @@ from gpuml._arrays import (
     fits,
     move,
     namespace,
-    nbytes,
     place_of,
-    to_host,
 )
-from gpuml._arrays.device_copies import device_copies
-from gpuml._arrays.labels import Encoded
+from gpuml.data.batch import (
+    Absent,
+    Aligned,
+    Batch,
+    Folds,
+    Frame,
+    Holders,
+    UnfittableSplits,
+    atoms_here,
+    rows_here,
+    spaced_rows,
+    split_weights,
+    whole,
+    without_weights,
+)
+from gpuml.data.resident_batches import resident, resident_classes, resident_rows
 from gpuml.data.rows import (
     Elsewhere,
     NeedsAllRows,
@@ -45,7 +49,7 @@ from gpuml.data.splits import (
     shared_labels,
 )
 
-# What reads rows shard by shard elsewhere has arrays of any library from here.
+# gpuml_dask imports functions of arrays from here, as it may not import `gpuml._arrays`.
 __all__ = [
     "Absent",
     "Aligned",
@@ -61,15 +65,20 @@ __all__ = [
     "NeedsAllRows",
     "Outside",
     "Partition",
+    "Place",
     "Rows",
     "Split",
     "UnfittableSplits",
+    "aligned",
     "atoms_here",
+    "compute_place",
     "count_rows",
     "cut",
     "every",
+    "fits",
     "move",
     "namespace",
+    "place_of",
     "reads_features",
     "resident",
     "resident_classes",
@@ -85,374 +94,3 @@ __all__ = [
     "without_features",
     "without_weights",
 ]
-
-
-class UnfittableSplits(ValueError):
-    """Some splits have no models, for `reasons` by their numbers; others have theirs.
-
-    `together` says that it is only together with the others that they have none.
-    """
-
-    def __init__(self, reasons: Mapping[int, str], *, together: bool = False):
-        super().__init__(reasons)
-        self.together = together
-
-    @property
-    def reasons(self) -> Mapping[int, str]:
-        return self.args[0]
-
-    def __str__(self) -> str:
-        split, why = next(iter(self.reasons.items()))
-        return f"The training part of split {split} cannot be fitted: {why}"
-
-
-@dataclass(frozen=True)
-class Absent:
-    """Stands for an array whose rows are in pieces elsewhere: its shape and its NumPy dtype."""
-
-    shape: tuple[int, ...]
-    dtype: np.dtype
-
-    @property
-    def ndim(self) -> int:
-        return len(self.shape)
-
-
-class Holders(Protocol):
-    """Pieces of rows that several holders have, in the order of the rows.
-
-    A piece is what the last `map` made of it. Functions are of a module, so that they can travel.
-    """
-
-    @property
-    def place(self) -> Place:
-        """Where results come to, and where the caller goes on with them."""
-
-    def __len__(self) -> int:
-        """Number of pieces."""
-
-    def map(
-        self, function: Callable[..., Any], *args: Any, each_with: Sequence[Any] | None = None
-    ) -> "Holders":
-        """``function(piece, *args[, each_with[i]])`` of every piece; results stay where they are.
-
-        They are the pieces of what comes back.
-        """
-
-    def each(self, function: Callable[..., Any], *args: Any) -> list[Any]:
-        """``function(piece, *args)`` of every piece, at `place`, in the order of the pieces."""
-
-    def total(
-        self,
-        function: Callable[..., Any],
-        *args: Any,
-        combine: Callable[[Any, Any], Any] = operator.add,
-    ) -> Any:
-        """The same, combined in an order that depends on the number of pieces alone."""
-
-    def gathered(
-        self, function: Callable[..., Any], build: Callable[[list[Any]], Any]
-    ) -> "Holders":
-        """One piece at one holder: ``build`` of the list of ``function(piece)`` of every piece."""
-
-
-class Aligned:
-    """Records whose arrays are `aligned` where they are unpickled: whole ones, so strides stay."""
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update({name: aligned(value) for name, value in state.items()})
-
-
-@dataclass(frozen=True)
-class Batch(Aligned):
-    """Rows to fit: features (n, p), targets (n, t), and non-negative weights (n,) or None.
-
-    The three live in one place. `work` is where to compute: the same place, or a device that the
-    rows are brought to block by block because all of them would not fit. `home` is the place that
-    the user's X came from: results go back there. `y_is_flat` says that the user's y had one axis.
-
-    With `holders`, the rows are divided: X, y, weight and codes are `Absent`, and each piece of the
-    holders is `Folds` of a batch of its own, with the same splits, whose first row is number
-    `first` of all rows.
-    """
-
-    X: Array
-    y: Array
-    weight: Array | None
-    work: Place
-    home: Place
-    y_is_flat: bool = False
-    codes: Array | None = None
-    classes: Array | None = None
-    first: int = 0
-    holders: Holders | None = None
-
-    @property
-    def n_rows(self) -> int:
-        return self.X.shape[0]
-
-    @property
-    def n_features(self) -> int:
-        return self.X.shape[1]
-
-    @property
-    def dtype(self) -> Any:
-        """Dtype of the rows."""
-        return self.X.dtype
-
-    def rows(self, taken: Array) -> Any:
-        """Rows that were taken from X, as models see them: X may hold their numbers instead."""
-        return taken
-
-    def answering(self, taken: Array) -> Any:
-        """As `rows`, for products with the coefficients of models alone."""
-        return self.rows(taken)
-
-    @property
-    def n_numbers(self) -> int:
-        """How many numbers a row takes in memory while it is read."""
-        return self.n_features
-
-    @property
-    def n_classes(self) -> int:
-        """Number of classes; 0 where the target is no label."""
-        return 0 if self.classes is None else self.classes.shape[0]
-
-    @cached_property
-    def labels(self) -> np.ndarray | None:
-        """The classes in CPU memory; None where the target is no label."""
-        return None if self.classes is None else to_host(self.classes)
-
-    @property
-    def is_divided(self) -> bool:
-        """Whether others hold the rows."""
-        return self.holders is not None
-
-    def must_be_here(self, why: str) -> None:
-        """Raise NeedsAllRows where others hold the rows."""
-        if self.is_divided:
-            raise NeedsAllRows(why)
-
-    def total(
-        self,
-        function: Callable[..., Any],
-        *args: Any,
-        combine: Callable[[Any, Any], Any] = operator.add,
-        here: "Folds | None" = None,
-    ) -> Any:
-        """``function(folds, *args)``, which is a sum over rows, or something else to combine.
-
-        The folds are those of each shard where the rows are divided; else `here`, or all rows.
-        """
-        if self.holders is None:
-            return function(whole(self) if here is None else here, *args)
-        return self.holders.total(function, *args, combine=combine)
-
-
-class Frame(Protocol):
-    """Coordinates in which models see the rows: an affine map fitted to each training part."""
-
-    @property
-    def n_features(self) -> int:
-        """Of the images."""
-
-    def of(self, splits: slice | None) -> Any:
-        """Maps fitted to the training parts of some splits; None for the map of all rows."""
-
-
-@dataclass(frozen=True)
-class Folds:
-    """A batch of rows with its splits, and the same splits as sums of atoms.
-
-    Attributes
-    ----------
-    batch : Batch
-    splits : tuple of splits
-    divide : callable
-        Finds the atoms, which not everybody needs.
-    frame : Frame or None
-        Models are of the rows' images under it; None for the rows themselves.
-    outside : Outside or None
-        Which splits are inside the training parts of others; None for none.
-    known : dict
-        What readings of the rows have found, so that the next caller need not read them again.
-        Nothing in it depends on the frame.
-    """
-
-    batch: Batch
-    splits: tuple[AnySplit, ...]
-    divide: Callable[[Batch, tuple[AnySplit, ...]], tuple[Partition, ...]]
-    frame: Frame | None = None
-    outside: Outside | None = None
-    known: dict = field(default_factory=dict, compare=False, repr=False)
-
-    @property
-    def n_splits(self) -> int:
-        return len(self.splits)
-
-    @property
-    def n_features(self) -> int:
-        """Features that models see."""
-        return self.batch.n_features if self.frame is None else self.frame.n_features
-
-    @cached_property
-    def partitions(self) -> tuple[Partition, ...]:
-        if "partitions" not in self.known:  # frames make other folds of the same splits
-            self.known["partitions"] = self.divide(self.batch, self.splits)
-        return self.known["partitions"]
-
-    def total(self, function: Callable[..., Any], *args: Any) -> Any:
-        """``function(folds, *args)``, which is a sum over rows, of these or of each shard."""
-        return self.batch.total(function, *args, here=self)
-
-
-def whole(batch: Batch) -> Folds:
-    """One split that trains on every row and holds out none."""
-    if batch.holders is not None:
-        batch = replace(batch, holders=batch.holders.map(_whole_piece))
-        everything = Elsewhere(batch.n_rows, ("train", 0))
-        nothing = Elsewhere(0, ("test", 0))
-        return Folds(batch, (Split(everything, nothing),), _one_atom)
-    return Folds(batch, (Split(slice(0, batch.n_rows), slice(0, 0)),), _one_atom)
-
-
-def _whole_piece(folds):
-    return whole(folds.batch)
-
-
-def _one_atom(batch, splits):
-    one = np.ones((1, 1), dtype=int)
-    rows: Rows = slice(0, batch.n_rows)
-    if batch.is_divided:
-        rows = Elsewhere(batch.n_rows, ("atom", 0, 0))
-    return (Partition(0, (rows,), one, 0 * one),)
-
-
-def atoms_here(folds: Folds, atoms: tuple[Rows, ...]) -> tuple[Rows, ...]:
-    """Atoms of a shard that go by names where its rows are not; others as they are."""
-    return tuple(rows_here(folds, atom) for atom in atoms)
-
-
-def rows_here(folds: Folds, rows: Rows) -> Rows:
-    """Rows of a shard that go by a name where the rows are not; others as they are."""
-    if not isinstance(rows, Elsewhere):
-        return rows
-    kind, *numbers = rows.name
-    if kind == "atom":
-        partition, atom = numbers
-        return folds.partitions[partition].atoms[atom]
-    return getattr(folds.splits[numbers[0]], kind)
-
-
-def without_weights(folds: Folds) -> Folds:
-    """The same rows and splits, every row weighing 1; nothing is known of them."""
-    batch = replace(folds.batch, weight=None)
-    if batch.holders is not None:
-        batch = replace(batch, holders=batch.holders.map(without_weights))
-    return replace(folds, batch=batch, frame=None, known={})
-
-
-def spaced_rows(batch: Batch, offset: int, step: int) -> tuple[Array | None, ...]:
-    """One row in `step` of all rows, from number `offset` on: X, y and weight, where they are.
-
-    Of divided rows the same ones, in the same order, where the caller works.
-    """
-    if batch.holders is not None:
-        pieces = batch.holders.each(_spaced_rows_of_piece, offset, step)
-        columns = zip(*pieces, strict=True)
-        xp = batch.work.xp
-        return tuple(None if column[0] is None else xp.concat(column) for column in columns)
-    rows = spaced(offset, step, batch.first, batch.n_rows)
-    return tuple(
-        None if column is None else column[rows, ...] for column in (batch.X, batch.y, batch.weight)
-    )
-
-
-def _spaced_rows_of_piece(folds, offset, step):
-    return spaced_rows(folds.batch, offset, step)
-
-
-def resident(
-    X: Array, y: Array, weight: Array | None, setting: str, work_bytes: int | None = None
-) -> Batch:
-    """A batch at the place where the settings want it worked on, moved there if it fits.
-
-    Parameters
-    ----------
-    X, y, weight : arrays (n, p), (n,) or (n, t), (n,) or None
-        Of one library and device.
-    setting : {"auto", "cpu", "cuda"}
-        The configured device for host data.
-    work_bytes : int, optional
-        Bytes that the job reads; those of X if not given.
-
-    Notes
-    -----
-    What was brought there for an earlier fit may serve again (see `_device_copies`), so nobody
-    writes to a batch.
-    """
-    home = place_of(X)
-    work = compute_place(X, nbytes(X) if work_bytes is None else work_bytes, setting)
-    y_is_flat = y.ndim == 1
-    y = y[:, None] if y_is_flat else y
-    if work != home:
-        size = sum(nbytes(a) for a in (X, y, weight) if a is not None)
-        # Copies of earlier rows give way.
-        if fits(size, work) or (device_copies.drop(work) and fits(size, work)):
-            X, y, weight = (device_copies.moved(a, work) for a in (X, y, weight))
-    return Batch(X, y, weight, work, home, y_is_flat)
-
-
-def resident_rows(X: Array, setting: str) -> Batch:
-    """A batch of rows without targets: as `resident`, with y of shape (n, 0)."""
-    place = place_of(X)
-    no_targets = place.xp.zeros((X.shape[0], 0), dtype=X.dtype, device=place.device)
-    return resident(X, no_targets, None, setting)
-
-
-def resident_classes(X: Array, labels: Encoded, weight: Array | None, setting: str) -> Batch:
-    """A batch with classes: as `resident`, with codes of labels (n,) for y."""
-    codes = move(labels.codes, place_of(X))
-    batch = resident(X, codes, weight, setting)
-    at_work = move(batch.y[:, 0], batch.work)
-    return replace(batch, codes=at_work, classes=labels.classes)
-
-
-def split_weights(folds: Folds) -> Array | None:
-    """How often each row is in the training part of each split, (S, n) small integers at `work`.
-
-    None for one split that trains on every row once.
-    """
-    batch, place = folds.batch, folds.batch.work
-    xp, n_rows = place.xp, batch.n_rows
-    if folds.n_splits == 1 and _is_everything(folds.splits[0].train, n_rows):
-        return None
-    labels = shared_labels(folds.splits)
-    if labels is not None:
-        numbers = np.asarray([split.fold for split in folds.splits])  # type: ignore[union-attr]
-        of_rows = move(labels.folds, place)
-        numbers = xp.astype(move(numbers, place), of_rows.dtype)
-        return xp.astype(of_rows[None, :] != numbers[:, None], xp.uint8)
-    labelled = [split for split in folds.splits if isinstance(split, LabelledSplit)]
-    if len(labelled) == folds.n_splits:
-        return xp.stack([xp.astype(move(split.trains, place), xp.uint8) for split in labelled])
-    return move(np.stack([_row_counts(s.train, n_rows) for s in folds.splits]), place)
-
-
-def _is_everything(rows, n_rows):
-    return isinstance(rows, slice) and rows == slice(0, n_rows)
-
-
-def _row_counts(rows, n_rows):
-    if isinstance(rows, slice | tuple):
-        counts = np.zeros(n_rows, dtype=np.uint8)
-        for run in (rows,) if isinstance(rows, slice) else rows:
-            counts[run] += 1
-        return counts
-    rows = to_host(rows)
-    counts = np.zeros(n_rows, dtype=np.uint8)
-    counts[rows] = 1  # a fraction of the time of counting, for rows that come once
-    if np.count_nonzero(counts) == rows.shape[0]:
-        return counts
-    counts = np.bincount(rows, minlength=n_rows)
-    return counts.astype(np.uint8 if counts.max(initial=0) < 256 else np.int32)

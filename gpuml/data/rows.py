@@ -1,4 +1,4 @@
-"""Sets of rows: which of them, wherever they are."""
+"""Sets of rows: slices, runs, index arrays, and names of rows elsewhere."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,17 +10,17 @@ from gpuml._arrays import Array, is_array, move, place_of, to_host
 
 
 class NeedsAllRows(ValueError):
-    """What was asked for is no sum over rows, and the rows are divided over several holders."""
+    """The rows are divided over several holders, and the computation is no sum over rows."""
 
 
-# Functions that read targets and weights alone; see `without_features`.
+# Functions that read only targets and weights; see `without_features`.
 _WITHOUT_FEATURES: set[Any] = set()
 
 
 def without_features(function: Any) -> Any:
-    """A decorator of functions of `Folds` or of rows of a solver that do not read X.
+    """Decorate a function of `Folds`, or of a solver's rows, that does not read X.
 
-    Where rows are read from a file for each sum, nothing is read for these.
+    If each sum reads its rows from a file, these functions read nothing.
     """
     _WITHOUT_FEATURES.add(function)
     return function
@@ -33,7 +33,7 @@ def reads_features(function: Any) -> bool:
 
 @dataclass(frozen=True)
 class Elsewhere:
-    """Rows that pieces elsewhere have: how many they are, and what they are called there.
+    """Rows of pieces elsewhere: their number, and their name there.
 
     The name is ``("atom", partition, atom)``, ``("train", split)`` or ``("test", split)``; see
     `rows_here`.
@@ -43,14 +43,13 @@ class Elsewhere:
     name: tuple
 
 
-# Rows are named by a slice where they are neighbours (a view), by a tuple of slices where they are
-# a few such runs, by an index array, on the host or a device, where not, and by a name where this
-# process does not have them.
+# Consecutive rows are a slice (a view), a few such runs a tuple of slices, other rows an index
+# array in CPU or GPU memory; rows that this process does not have are a name.
 Rows = slice | tuple[slice, ...] | Array | Elsewhere
 
 
 def count_rows(rows: Rows) -> int:
-    """Number of rows that a set of rows names."""
+    """The number of rows in a set."""
     if isinstance(rows, Elsewhere):
         return rows.n_rows
     if isinstance(rows, slice):
@@ -61,7 +60,7 @@ def count_rows(rows: Rows) -> int:
 
 
 def row_indices(rows: Rows) -> np.ndarray:
-    """The same rows as an index array."""
+    """The rows as an index array."""
     if isinstance(rows, slice):
         return np.arange(rows.start, rows.stop)
     if isinstance(rows, tuple):
@@ -74,7 +73,7 @@ def cut(rows: slice, size: int) -> Iterator[slice]: ...
 @overload
 def cut(rows: Rows, size: int) -> Iterator[Rows]: ...
 def cut(rows: Rows, size: int) -> Iterator[Rows]:
-    """Pieces of at most `size` rows, in order."""
+    """Sets of at most `size` rows, in order."""
     if isinstance(rows, tuple):
         for run in rows:
             yield from cut(run, size)
@@ -91,7 +90,7 @@ def cut(rows: Rows, size: int) -> Iterator[Rows]:
 
 
 def every(rows: Rows, step: int) -> Rows:
-    """One row in `step` of a set (of each run of one)."""
+    """Every `step`-th row of a set (of each run of it)."""
     if isinstance(rows, slice):
         return slice(rows.start, rows.stop, step)
     if isinstance(rows, tuple):
@@ -102,13 +101,13 @@ def every(rows: Rows, step: int) -> Rows:
 
 
 def spaced(offset: int, step: int, first: int, n_rows: int) -> slice:
-    """One row in `step` of all rows, from number `offset` on, in a piece that begins at `first`."""
-    # The array standard has no slices that begin beyond the end.
+    """Every `step`-th of all rows from row `offset` on, in a piece that begins with row `first`."""
+    # The array standard has no slices that begin after the end.
     return slice(min((offset - first) % step, n_rows), None, step)
 
 
 def take(x: Any, rows: Rows, xp: Any) -> Array:
-    """The named rows of an array: a view for a slice, else a copy."""
+    """The selected rows of an array: a view for a slice, else a copy."""
     if isinstance(rows, slice):
         return x[rows, ...]
     if isinstance(rows, tuple):

@@ -1,4 +1,4 @@
-"""Splits of rows, and the atoms that runs of splits treat alike."""
+"""Splits of rows, and the atoms that several splits treat alike."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class FoldLabels:
-    """Folds that each row is in exactly one of: the fold of each row (n,), and rows of each."""
+    """Folds of rows, each row in exactly one: labels (n,), and the rows of each fold."""
 
     folds: Array
     counts: np.ndarray
@@ -39,7 +39,7 @@ class FoldLabels:
         return namespace(self.folds).argsort(self.folds, stable=True)
 
     def rows_of(self, fold: int) -> Array:
-        """The rows of a fold, in their order: of all folds from one sort, and no look at it."""
+        """The rows of a fold in their order; one sort finds those of all folds."""
         stop = int(self.counts[: fold + 1].sum())
         return self._order[stop - int(self.counts[fold]) : stop]
 
@@ -50,9 +50,9 @@ class FoldLabels:
 
 @dataclass(frozen=True)
 class LabelledSplit:
-    """A split that holds out one of the folds; its rows are looked up only if somebody asks.
+    """A split that holds out one of the folds; its rows are looked up on demand.
 
-    Of a split of some of the rows, the others are the fold `unused`.
+    If the split has only some of the rows, the others are the fold `unused`.
     """
 
     labels: FoldLabels
@@ -61,7 +61,7 @@ class LabelledSplit:
 
     @property
     def trains(self) -> Array:
-        """Which rows are in the training part (n,), as a mask."""
+        """A mask of the training rows (n,)."""
         mask = self.labels.folds != self.fold
         return mask if self.unused is None else mask & (self.labels.folds != self.unused)
 
@@ -88,7 +88,7 @@ AnySplit = Split | LabelledSplit
 
 
 def shared_labels(splits: Sequence[AnySplit]) -> FoldLabels | None:
-    """The labels that all splits of all rows hold out a fold of; None where they have none."""
+    """The labels that all splits of all rows share; None if they share none."""
     first = splits[0]
     if not isinstance(first, LabelledSplit):
         return None
@@ -120,7 +120,7 @@ class Partition:
 
 @dataclass(frozen=True)
 class Outside:
-    """Splits whose training parts are inside those of other splits, as those of a search inside.
+    """Splits inside the training sets of other splits, such as those of an inner search.
 
     First steps of a pipeline may be fitted to the outer training parts: inner splits are then of
     the rows that these steps have made.

@@ -87,8 +87,7 @@ def compressed_components(
     """
     random = check_random_state(how.random_state)
     shape = (batch.n_rows, batch.n_features)
-    # Products are float64 like everything that becomes an attribute of these estimators, but for
-    # codes and integers of 8 bits.
+    # Products are in float64, like all fitted attributes, except for codes and 8-bit integers.
     plan = Plan(count, how.n_oversamples, how.n_power_iter, "float64")
     if batch.holders is None:
         source = _source_of(batch)

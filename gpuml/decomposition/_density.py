@@ -87,7 +87,7 @@ class Densities(DensityStack):
 
 
 class DensityEstimator(Travels, MultifitEstimator):
-    """A normal density: a subclass says what it makes of a `Sample`, and of rows its score.
+    """A normal density; a subclass fits it to a `Sample` and scores rows.
 
     Before scikit-learn's class, whose parameters it takes over.
     """
@@ -131,7 +131,7 @@ class DensityEstimator(Travels, MultifitEstimator):
         return "sparse X" if is_sparse(as_array(X)) else None
 
     def multifit_batch(self, X: Any, y: Any = None, sample_weight: Any = None) -> Batch:
-        """Check the rows of a fit or a search and bring them to where they are worked on."""
+        """Check the rows of a fit or a search and move them to their compute device."""
         X = as_array(X)
         if is_cupyx_sparse(X):
             raise TypeError(
@@ -157,7 +157,7 @@ class DensityEstimator(Travels, MultifitEstimator):
         candidates: Sequence[Mapping[str, Any]],
         advance: Callable[[int], None] | None = None,
     ) -> Densities:
-        """Fit every candidate on the training part of every split, from one reading of the rows."""
+        """Fit every candidate to the training rows of every split, in one pass over the rows."""
         params = [
             {name: each.get(name, getattr(self, name)) for name in self.multifit_params}
             for each in candidates

@@ -87,7 +87,7 @@ def _attributes(model, X, n_components, home):
     for name in ("explained_variance_", "explained_variance_ratio_", "singular_values_"):
         fitted[name] = of(name, (n_components,))
     if n_components < min(n, p):
-        # The mean variance of what is left out, from the share that the first component has.
+        # The mean variance of the other components, from the share of the first one.
         variance = fitted["explained_variance_"]
         rest = variance[0] / fitted["explained_variance_ratio_"][0] - home.xp.sum(variance)
         fitted["noise_variance_"] = in_kind(rest / (min(n, p) - n_components), X.dtype)

@@ -24,7 +24,7 @@ from gpuml.solvers.affine import FittedStep, Parts
 
 
 class Decomposition(AffineStep, Projection):
-    """Before scikit-learn's class, which does what `_needs_sklearn` says.
+    """A base class before scikit-learn's, which does the work that `_needs_sklearn` names.
 
     A class has, besides that and `_fit_by_sklearn`:
 
@@ -125,7 +125,7 @@ class Decomposition(AffineStep, Projection):
     # ---------------------------------------------------------------- as a step of a search
 
     def affine_obstacle(self, X: Any) -> str | None:
-        """Why no exact solver of ours does the work that all candidates could share.
+        """The reason why no exact solver of gpuml can share work between candidates, if any.
 
         It is asked with all rows; training parts hold at least half of them.
         """

@@ -27,7 +27,7 @@ from gpuml.solvers.covariances import Sample, log_likelihood
 
 # Standard deviations of the noise, and its variances, are at least this; as in scikit-learn.
 LEAST = 1e-12
-# A feature is constant whose standard deviation is so many roundings of its mean, or fewer.
+# A feature is constant if its standard deviation is at most so many roundings of its mean.
 CONSTANT = 1e3
 OVERSAMPLES = 10
 MOST_TURNS, TURN_TOL = 100, 1e-6
@@ -96,7 +96,7 @@ class Factors:
 
     @property
     def map(self) -> Array:
-        """What centred rows are multiplied by to give means of the factors, (p, k)."""
+        """The matrix (p, k) that maps centred rows to means of the factors."""
         return namespace(self.turn).linalg.solve(self._inner, self.turn).T
 
 

@@ -37,7 +37,7 @@ from gpuml.solvers.randomized import (
     sparse_sums,
 )
 
-# X'X of so many features, float64, is still a small part of a GPU's memory.
+# X'X of so many features, in float64, is a small part of a GPU's memory.
 MANY_SPARSE_FEATURES = 2 * MANY_FEATURES
 # Float32 holds these mean squares, and sums of squares, and has digits left for smaller ones.
 SINGLE_SQUARES = (1e-20, 1e35)

@@ -26,7 +26,7 @@ SCORE_BLOCK_BYTES = 2**25
 
 
 def choose_solver(n_rows: int, n_features: int, n_components: Any) -> str:
-    """What svd_solver="auto" stands for, for dense rows.
+    """The solver that svd_solver="auto" selects for dense rows.
 
     scikit-learn's rule with room for exact solutions where they are affordable: up to 5,000
     features in place of 1,000 in tall data, and whatever the number of components where the
@@ -48,7 +48,7 @@ def _of_large(n_rows, n_features, n_components):
 
 
 def exact_solver(n_rows: int, n_features: int) -> str:
-    """The exact solver for rows of a shape: the fast one where they are many."""
+    """The exact solver for rows of a shape: the fast one if there are many rows."""
     return "covariance_eigh" if n_rows >= TALL * n_features else "full"
 
 
@@ -60,7 +60,7 @@ def is_exact(n_rows: int, n_features: int) -> bool:
 
 
 def check_n_components(n_components: Any, n_rows: int, n_features: int, solver: str) -> Any:
-    """The number of components as it is, or the most there can be for None.
+    """The checked number of components; None becomes the largest possible one.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def n_leading(wanted: Sequence[Any], most: int) -> int:
 def kept_counts(
     found: Components, wanted: Sequence[Any], n_rows: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """How many components each part keeps, of what was asked for: a number, a share, or "mle"."""
+    """How many components each part keeps, for a number, a share, or "mle"."""
     if all(isinstance(k, Integral) for k in wanted):
         return tuple(int(k) for k in wanted)
     squares, totals = to_host(found.singular) ** 2, to_host(found.total)

@@ -23,7 +23,7 @@ from gpuml.reading.sources import is_stored, source_of
 
 
 class Kind(Protocol):
-    """Of a batch, what results need: whose library and dtype they are to be in."""
+    """The place, library and dtype that results need, from a batch."""
 
     @property
     def X(self) -> Any:
@@ -31,7 +31,7 @@ class Kind(Protocol):
 
     @property
     def home(self) -> Place:
-        """Where they came from."""
+        """The place of the user's rows."""
 
 
 def at_home(values: Array, batch: Kind) -> Array:
@@ -47,7 +47,7 @@ def in_kind(values: Array, dtype: Any) -> Array:
 
 
 def or_nan(total: Array) -> Array:
-    """No warning where there is no variance to have a share of."""
+    """Suppress the warning about shares of a variance of 0."""
     xp = namespace(total)
     return xp.where(total > 0, total, xp.full_like(total, float("nan")))
 

@@ -33,7 +33,7 @@ OVERFLOW = (
 
 @dataclass(frozen=True)
 class Streamed:
-    """Rows of a source, as those who fit components see a `Batch`.
+    """Rows of a source, in the form of a `Batch` for fits of components.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class Streamed:
 
     @property
     def X(self) -> Absent:
-        """The shape of the rows, and the dtype of results: float64 but for float32."""
+        """The shape of the rows, and the dtype of results: float32 for float32, else float64."""
         return Absent(self.source.shape, np.dtype(float_like(self.source.of.dtype)))
 
     @property
@@ -66,13 +66,13 @@ class Streamed:
 
 
 def float_like(dtype: Any) -> str:
-    """The dtype of results for rows of a dtype of any library: float64, but for float32."""
+    """The dtype of results for rows of any library's dtype: float32 for float32, else float64."""
     name = getattr(dtype, "name", None) or str(dtype).rpartition(".")[2]
     return "float32" if name == "float32" else "float64"
 
 
 def opened(X: Any) -> Any:
-    """What was passed: as it is if it is read block by block, else an array if it holds one."""
+    """The input unchanged if it is read block by block, else as an array if it contains one."""
     return X if is_stored(X) else as_array(X)
 
 

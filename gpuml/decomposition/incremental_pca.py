@@ -125,7 +125,7 @@ class IncrementalPCA(Projection, Generative, SklearnIncrementalPCA):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y=None, check_input=True) -> Self:
-        """Go on with one more batch of rows.
+        """Update the components with one more batch of rows.
 
         Parameters
         ----------
@@ -204,7 +204,7 @@ class IncrementalPCA(Projection, Generative, SklearnIncrementalPCA):
         return wanted
 
     def _extended(self, seen: Seen | None, X: Array, kept: int) -> Seen:
-        """Sets what is fitted after one more batch, and gives what to go on with."""
+        """Set the fitted attributes after one more batch, and return the state for the next."""
         found = extend(seen, move(X, _work_place(X)))
         xp = namespace(found.mean)
         squares, n = found.singular**2, found.n_rows

@@ -1,4 +1,4 @@
-"""What X is to a solver: an operator over rows, of which blocks are read.
+"""Design matrices: X as an operator over rows, read block by block.
 
 A solver asks a `Design` for products with coefficients and with numbers per row, and does not know
 what the design holds: an array (`Dense`), with flags behind it (`Flagged`), a sparse matrix
@@ -35,7 +35,7 @@ __all__ = [
     "Sparse",
 ]
 
-# What least squares needs not.
+# Names that least squares does not need.
 _LATER = {
     "Beside": "gpuml.designs.beside",
     "Coded": "gpuml.designs.coded",

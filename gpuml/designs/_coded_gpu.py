@@ -1,9 +1,9 @@
-"""CUDA kernels for products with small codes: no indicator of a level is made.
+"""CUDA kernels for products with small codes, without one-hot columns.
 
 Both kernels have one model in each lane of a warp, so that all lanes read the code of one row, and
-what they read or add to for it are neighbours. Sums by code are kept in the shared memory of a
-block where levels are few, one warp for each column of codes, so that no two threads add to one
-number; those of columns with many levels are added in global memory.
+the coefficients or sums of that code are adjacent. Sums by code are in the shared memory of a block
+if there are few levels, with one warp per column of codes, so that no two threads add to the same
+number; columns with many levels use global memory.
 """
 
 from collections.abc import Sequence
@@ -16,14 +16,14 @@ import numpy as np
 
 from gpuml._arrays import Array
 
-# Models that a warp works on, and rows of a tile.
+# Models per warp, and rows per tile.
 WARP, TILE = 32, 32
-# Warps of a block that gathers, and of one that adds up: at least so many to read a tile.
+# Warps of a gathering block, and of a summing one: at least enough to read a tile.
 GATHERING, FEWEST, MOST = 4, 4, 16
-# Shared memory of a block at most, of which tiles take some; and what a slot takes.
+# Limit of the shared memory of a block, part of which holds tiles; and the bytes of a slot.
 SHARED_BYTES, SLOT_BYTES = 96 * 1024, 8 * WARP
 TILE_BYTES = 8 * TILE * (WARP + 1)
-# Blocks for each multiprocessor.
+# Blocks per multiprocessor.
 BLOCKS = 4
 
 _SOURCE = """
@@ -188,7 +188,7 @@ def _kernel(name: str, dtype: str) -> Any:
 
 @cache
 def _shared_bytes() -> int:
-    """What sums may take of the shared memory of a block."""
+    """Bytes of a block's shared memory that sums may use."""
     return min(SHARED_BYTES, _facts()["sharedMemPerBlockOptin"]) - TILE_BYTES
 
 
@@ -218,7 +218,7 @@ class Slots:
 
     @classmethod
     def of(cls, *columns: Sequence[tuple[Array, int]], firsts: Sequence[int] = ()) -> "Slots":
-        """Of CuPy arrays, side by side unless it is said where they begin."""
+        """From CuPy arrays, side by side unless `firsts` says where the columns begin."""
         import cupy
 
         known = tuple(
@@ -229,7 +229,7 @@ class Slots:
 
     @cached_property
     def _shared(self) -> tuple[list[int], int]:
-        """Where columns begin in shared memory, or -1 without room, and how many slots are there.
+        """Where columns begin in shared memory, or -1 if there is no room, and the number of slots.
 
         The smallest columns come first.
         """
@@ -243,7 +243,7 @@ class Slots:
 
     @cached_property
     def _records(self) -> Any:
-        """What kernels know of the columns, on the device."""
+        """The description of the columns for kernels, on the device."""
         import cupy
 
         found, (shared, _) = np.zeros(len(self.columns), dtype=_COLUMN), self._shared
@@ -258,9 +258,9 @@ class Slots:
         return cupy.asarray(found.view(np.uint8))
 
     def gathered(self, coef: Array, first: int, n: int, margins: Array | None = None) -> Array:
-        """Sums (M, n), over columns, of the coefficients (M, slots) of n rows from the first on.
+        """Sums (M, n), over columns, of the coefficients (M, slots) of n rows from row `first` on.
 
-        With `margins` (M, n) they are added there.
+        The sums are added to `margins` (M, n), if given.
         """
         import cupy
 
@@ -279,7 +279,7 @@ class Slots:
         return out
 
     def add_sums(self, out: Array, values: Array, first: int = 0) -> None:
-        """Add values (M, n) of rows from the first on by slot, to `out` (slots, M) of float64."""
+        """Add values (M, n) of rows from `first` on by slot, to `out` (slots, M) of float64."""
         import cupy
 
         values = cupy.ascontiguousarray(values)
@@ -297,7 +297,7 @@ class Slots:
 
 
 def _n_slots(column):
-    """How many slots a column has: of pairs, with those of rows without a level."""
+    """The number of slots of a column; a pair includes slots for rows without a level."""
     sizes = [n_levels for _, n_levels in column]
     return sizes[0] if len(sizes) == 1 else int(np.prod([size + 1 for size in sizes]))
 

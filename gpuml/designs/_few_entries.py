@@ -1,7 +1,7 @@
-"""Products with maps that have few entries: scalers, and encoders that give each level a column.
+"""Products with maps that have few entries: scalers, and encoders with one column per level.
 
-Their matrices are as large as there are levels, and products with all of them would take longer
-than those with the rows.
+Their matrices grow with the number of levels, and dense products with them would take longer than
+products with the rows.
 """
 
 from typing import Any
@@ -11,13 +11,13 @@ from scipy import sparse
 
 from gpuml._arrays import Array, is_numpy
 
-# Smaller matrices, and those of which more than one entry in so many is not 0, stay as they are.
+# Smaller matrices, and those with a larger share of non-zero entries, stay dense.
 LEAST_ENTRIES = 2**15
 ONE_IN = 16
 
 
 def few_entries(maps: Array) -> list[Any] | None:
-    """Matrices (S, k, p) of NumPy as sparse ones; None where that saves nothing."""
+    """Matrices (S, k, p) of NumPy as sparse ones; None if that saves nothing."""
     if not is_numpy(maps) or maps.ndim != 3 or len(maps) == 0 or maps[0].size < LEAST_ENTRIES:
         return None
     if ONE_IN * np.count_nonzero(maps) > maps.size:

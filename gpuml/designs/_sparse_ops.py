@@ -1,8 +1,8 @@
-"""All that differs between sparse matrices of SciPy and of CuPy; solvers know neither.
+"""The differences between sparse matrices of SciPy and CuPy, hidden from solvers.
 
-A matrix is CSR, on the host (`scipy.sparse`) or a GPU (`cupyx.scipy.sparse`). The arrays that make
-it up are NumPy's or CuPy's, and say where it is. Products are with dense matrices and give dense
-ones. Nothing here writes to the arrays of a matrix.
+A matrix is CSR, in CPU memory (`scipy.sparse`) or on a GPU (`cupyx.scipy.sparse`). Its arrays are
+NumPy's or CuPy's, and show where it is. Products are with dense matrices and give dense ones.
+Nothing here writes to the arrays of a matrix.
 """
 
 from typing import Any
@@ -28,11 +28,10 @@ def matrix_nbytes(X: Any) -> int:
 
 
 def csr(data: Array, indices: Array, indptr: Array, shape: tuple[int, int]) -> Any:
-    """A CSR matrix of arrays that are shared with it.
+    """A CSR matrix that shares the given arrays.
 
-    Both libraries choose 32-bit indices where those suffice. cuSPARSE sums duplicates and sorts the
-    indices of a matrix before a product, in new arrays: ours is a matrix of its own, so that the
-    user's stays as it was.
+    Both libraries choose 32-bit indices if those suffice. cuSPARSE sums duplicates and sorts
+    indices before a product, in new arrays: a separate matrix object keeps the user's unchanged.
     """
     if isinstance(data, np.ndarray):
         return sparse.csr_array((data, indices, indptr), shape=shape)
@@ -42,7 +41,7 @@ def csr(data: Array, indices: Array, indptr: Array, shape: tuple[int, int]) -> A
 
 
 def without_duplicates(X: Any) -> Any:
-    """A CSR matrix with sorted indices and one entry for each; X stays as it was."""
+    """A CSR matrix with sorted indices and no duplicates; X does not change."""
     X = csr(X.data, X.indices, X.indptr, X.shape)
     if not X.has_canonical_format:
         X = X.copy()
@@ -59,12 +58,12 @@ def moved(X: Any, place: Place) -> Any:
 
 
 def with_data(X: Any, data: Array) -> Any:
-    """A matrix with entries in the same places."""
+    """A matrix with the same pattern and other entries."""
     return csr(data, X.indices, X.indptr, X.shape)
 
 
 def run_of_rows(X: Any, start: int, stop: int) -> Any:
-    """Neighbouring rows: on the host of the same memory, on a GPU aligned as cuSPARSE wants it."""
+    """Consecutive rows: a view in CPU memory, an aligned copy for cuSPARSE on a GPU."""
     if start == 0 and stop == X.shape[0]:
         return X
     first, last = int(X.indptr[start]), int(X.indptr[stop])
@@ -76,15 +75,15 @@ def run_of_rows(X: Any, start: int, stop: int) -> Any:
 
 
 def take_rows(X: Any, rows: Array) -> Any:
-    """The rows of an index array where X is: a copy."""
+    """The rows of an index array, as a copy at the place of X."""
     return X[rows]
 
 
 def transposed(X: Any) -> Any:
     """X' for products.
 
-    On a GPU in CSR format, once more in memory: cuSPARSE takes another way through a transposed
-    matrix, slower and with sums in no fixed order. SciPy reads the same arrays by columns.
+    On a GPU this is a second CSR matrix: for a transposed one cuSPARSE has a slower algorithm,
+    which sums in no fixed order. SciPy reads the same arrays by columns.
     """
     return X.T.tocsr() if is_cupyx_sparse(X) else X.T
 
@@ -92,7 +91,7 @@ def transposed(X: Any) -> Any:
 def times(X: Any, B: Array) -> Array:
     """``X B`` (n, M) for dense B (p, M); by rows in SciPy, by columns (Fortran order) on a GPU."""
     if is_cupyx_sparse(X) and X.nnz == 0:
-        # cuSPARSE refuses empty matrices in some versions.
+        # Some versions of cuSPARSE refuse empty matrices.
         return namespace(B).zeros((X.shape[0], B.shape[1]), dtype=B.dtype)
     return X @ B
 
@@ -103,9 +102,9 @@ def as_dense(X: Any) -> Array:
 
 
 def used_columns(X: Any) -> tuple[Any, Array | None]:
-    """X without the columns that have no entries, and which are left; None for all.
+    """X without empty columns, and the numbers of the others; None if no column is empty.
 
-    Of hashed features most have none, and would only take memory in every vector of a solver.
+    Most columns of hashed features are empty, and would take memory in every vector of a solver.
     """
     xp = namespace(X.data)
     p = X.shape[1]
@@ -121,7 +120,7 @@ def used_columns(X: Any) -> tuple[Any, Array | None]:
 
 
 def spread_columns(values: Array, columns: Array | None, n_columns: int) -> Array:
-    """Values (..., u) of the columns in use as values (..., p) of all, 0 elsewhere."""
+    """Values (..., u) of the used columns as values (..., p) of all columns, 0 elsewhere."""
     if columns is None:
         return values
     xp = namespace(values)

@@ -1,4 +1,4 @@
-"""The protocol of designs, and what all kinds have in common."""
+"""The protocol of designs, and the shared parts of all kinds."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -11,18 +11,18 @@ from gpuml._arrays import Array, Place, free_memory
 from gpuml._arrays.ops import full_symmetric, zeros
 from gpuml.data import Aligned
 
-# Workspace of one block: within the cache of a core, or of a GPU several times over.
+# Workspace of one block: it fits into the cache of a core, or into GPU memory several times.
 CPU_BLOCK_BYTES = 2**20
 GPU_BLOCK_BYTES = 2**29
 SMALLEST_BLOCK_ROWS = 64
 
 
 class Block(Protocol):
-    """Neighbouring rows of a design, ready for products; b rows, p columns."""
+    """Consecutive rows of a design, ready for products; b rows, p columns."""
 
     @property
     def rows(self) -> slice:
-        """Which rows of the design these are."""
+        """The position of these rows in the design."""
 
     def margins(self, coef: Array) -> Array:
         """``coef X'`` (M, b) for coefficients (M, p)."""
@@ -34,7 +34,7 @@ class Block(Protocol):
         """The rows (b, p) in float64."""
 
     def in_float64(self) -> "Block":
-        """The same rows, for products with float64."""
+        """The same rows, for float64 products."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,18 +53,18 @@ class Design(Aligned, ABC):
     block_bytes: int | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        # What else is known holds addresses of the memory of one process.
+        # Cached values may hold memory addresses of this process.
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property
     @abstractmethod
     def shape(self) -> tuple[int, int]:
-        """Rows and columns."""
+        """The number of rows and columns."""
 
     @property
     @abstractmethod
     def place(self) -> Place:
-        """Where products are computed, and results are."""
+        """Where products are computed and results are."""
 
     @property
     @abstractmethod
@@ -83,29 +83,29 @@ class Design(Aligned, ABC):
 
     @property
     def n_entries(self) -> int:
-        """How many entries of X a product with all rows takes."""
+        """How many entries of X a product with all rows uses."""
         return self.shape[0] * self.shape[1]
 
     @property
     def entry_cost(self) -> float:
-        """How long a product with an entry takes, in units of one with an entry of dense rows."""
+        """The time of a product with an entry, relative to an entry of dense rows."""
         return 1.0
 
     @property
     def gram_cost(self) -> float:
-        """How long `gram` takes for a row, in units of one multiplication of dense rows."""
+        """The time of `gram` per row, in multiplications of dense rows."""
         return float(self.shape[1]) ** 2
 
     def cross_cost(self, other: "Design") -> float:
-        """As `gram_cost`, of `cross`."""
+        """As `gram_cost`, for `cross`."""
         return float(self.shape[1]) * other.shape[1]
 
     def n_runs(self, most: int) -> int:
-        """Into how many runs, read side by side by threads of ours, the rows may be cut."""
+        """The number of runs into which gpuml's threads may divide the rows."""
         return most
 
     def zeros(self, shape: tuple[int, ...]) -> Array:
-        """Float64 zeros for sums of products (M, ...), in memory as products are."""
+        """Float64 zeros for sums of products (M, ...), with the memory order of products."""
         xp, place = self.place.xp, self.place
         return xp.zeros(shape, dtype=xp.float64, device=place.device)
 
@@ -113,12 +113,12 @@ class Design(Aligned, ABC):
 
     @property
     def stored(self) -> "Design":
-        """The design that is read: this one, unless it is images of the rows of another one."""
+        """The design whose rows are read: this one, unless it has images of another one's rows."""
         return self
 
     @property
     def n_maps(self) -> int:
-        """1, or how many splits have images of their own."""
+        """1, or the number of splits with images of their own."""
         return 1
 
     def to_stored(self, W: Array) -> Array:
@@ -126,31 +126,31 @@ class Design(Aligned, ABC):
         return W
 
     def from_stored(self, G: Array) -> Array:
-        """Gradients (C, S, k, q) by vectors for the rows of `stored` as such by those of models."""
+        """Gradients (C, S, k, q) for the rows of `stored` as gradients of the models."""
         return G
 
     def hessians_from_stored(self, H: Array) -> Array:
-        """As `from_stored`, of Hessians (C, S or 1, k q, k q)."""
+        """As `from_stored`, for Hessians (C, S or 1, k q, k q)."""
         return H
 
     def by_split(self, n_matrices: int) -> "tuple[Design, ...]":
-        """Designs of the images of each split, where that is less work for so many Hessians."""
+        """Designs of the images of each split, if they save work for so many Hessians."""
         return ()
 
     # ------------------------------------------------------------ blocks
 
     @abstractmethod
     def block(self, rows: slice) -> Block:
-        """Some neighbouring rows."""
+        """Some consecutive rows."""
 
     @abstractmethod
     def sample(self, rows: slice) -> Self:
-        """Some of the rows, brought to `place`, in float64."""
+        """Some of the rows in float64, at `place`."""
 
     def blocks(self, n_columns: int, rows: slice | None = None) -> Iterator[Block]:
         """The rows, or a run of them, in blocks.
 
-        The workspace of a block, with so many columns of results, stays in bounds.
+        The workspace of a block, with so many columns of results, stays within the limit.
         """
         rows = slice(0, self.shape[0]) if rows is None else rows
         size = self._rows_per_block(n_columns)
@@ -158,7 +158,7 @@ class Design(Aligned, ABC):
             yield self.block(slice(start, min(start + size, rows.stop)))
 
     def with_smaller_blocks(self, n_columns: int, error: BaseException) -> Self:
-        """The same rows, read in blocks of a quarter of the size; MemoryError for the smallest."""
+        """The same rows with a quarter of the block size; MemoryError if it was the smallest."""
         size = self._rows_per_block(n_columns) // 4
         if size < SMALLEST_BLOCK_ROWS // 4:
             raise MemoryError(
@@ -172,7 +172,7 @@ class Design(Aligned, ABC):
 
     @property
     def fewest_block_rows(self) -> int:
-        """Rows of a block at least, unless its bytes are bounded by somebody else."""
+        """The fewest rows of a block, unless the caller limits its bytes."""
         return SMALLEST_BLOCK_ROWS
 
     def _rows_per_block(self, n_columns):
@@ -180,11 +180,11 @@ class Design(Aligned, ABC):
         return max(smallest, self._bound // self._bytes_of_a_row(n_columns))
 
     def _bytes_of_a_row(self, n_columns):
-        return max(1, self.row_bytes + 2 * n_columns * self.itemsize)  # there may be no column
+        return max(1, self.row_bytes + 2 * n_columns * self.itemsize)  # a design may have no column
 
     @property
     def usual_block_bytes(self) -> int:
-        """Bound on the workspace of a block where nobody gives one."""
+        """The limit of a block's workspace if the caller sets none."""
         return CPU_BLOCK_BYTES if self.place.kind == "numpy" else GPU_BLOCK_BYTES
 
     @property
@@ -212,7 +212,7 @@ class Design(Aligned, ABC):
         xp = self.place.xp
         (n_weights, _), p = weights.shape, self.shape[1]
         total = zeros((n_weights, p, p), like=weights, xp=xp)
-        # Of many weights and few columns, products of columns are made once for all.
+        # With many weights and few columns, products of columns are computed once for all weights.
         once = p <= n_weights and self.place.kind == "numpy"
         for block in self.blocks(p if once else n_weights * p):
             X = block.dense()
@@ -260,7 +260,7 @@ class Design(Aligned, ABC):
 
 
 def _cross(few, many, weights):
-    """``F' diag(w) G`` (M, f, g): of the one with fewer columns, blocks are made dense."""
+    """``F' diag(w) G`` (M, f, g); blocks of the design with fewer columns become dense."""
     xp = few.place.xp
     n_weights, shape = weights.shape[0], (weights.shape[0], few.shape[1], many.shape[1])
     total: Any = 0.0

@@ -1,4 +1,4 @@
-"""Columns beside those that maps or sums over pairs are of: too many for either."""
+"""Columns beside other ones: too many for maps and for sums over pairs."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -9,7 +9,7 @@ from gpuml.designs.base import Block, Design
 from gpuml.designs.coded import Coded
 from gpuml.designs.columns import Columns, ColumnsBlock
 
-# So many rows, evenly spaced, tell variances.
+# Variances are estimated from so many evenly spaced rows.
 SPREAD_ROWS = 2**14
 
 
@@ -43,12 +43,12 @@ class Beside(Design):
 
     @cached_property
     def stored(self) -> Design:
-        """The rows that are read."""
+        """The design whose rows are read."""
         return Columns((self.near.stored, self.apart), block_bytes=self.block_bytes)
 
     @property
     def n_maps(self) -> int:
-        """Those of the first columns."""
+        """That of the first columns."""
         return self.near.n_maps
 
     @property
@@ -58,11 +58,11 @@ class Beside(Design):
 
     @property
     def n_entries(self) -> int:
-        """How many entries of X a product with all rows takes."""
+        """How many entries of X a product with all rows uses."""
         return self.stored.n_entries
 
     def block(self, rows: slice) -> Block:
-        """Some neighbouring rows, of images under the only map."""
+        """Some consecutive rows, as images if there is only one map."""
         p = self.near.shape[1]
         columns = slice(0, p), slice(p, self.shape[1])
         return ColumnsBlock(rows, [self.near.block(rows), self.apart.block(rows)], columns)
@@ -72,9 +72,10 @@ class Beside(Design):
         return replace(self, near=self.near.sample(rows), apart=self.apart.sample(rows))
 
     def spread(self) -> tuple[Array, Array]:
-        """Means and variances (1, p) of the columns; (S, p) where splits have maps.
+        """Means and variances (1, p) of the columns; (S, p) if splits have maps.
 
-        Those of the first columns are of some rows; levels that few rows have are counted.
+        Those of the first columns are estimated from a sample; levels, which may be rare, are
+        counted.
         """
         xp = self.place.xp
         step = max(1, self.shape[0] // SPREAD_ROWS)
@@ -92,18 +93,18 @@ class Beside(Design):
         return self._joined(self.near.to_stored(self.of_near(W)), W)
 
     def from_stored(self, G: Array) -> Array:
-        """Gradients (C, S, k, q) by vectors for the rows of `stored` as such by those of models."""
+        """Gradients (C, S, k, q) for the rows of `stored` as gradients of the models."""
         return self._joined(self.near.from_stored(self.of_near(G)), G)
 
     def of_near(self, V: Array) -> Array:
-        """Of vectors (..., q) what is of the first columns and of the intercept."""
+        """The entries of vectors (..., q) for the first columns and the intercept."""
         first = V[..., : V.shape[-1] - 1 - self.apart.shape[1]]
         return namespace(V).concat([first, V[..., -1:]], axis=-1)
 
     def of_apart(self, V: Array) -> Array:
-        """Of vectors (..., q) what is of the last columns."""
+        """The entries of vectors (..., q) for the last columns."""
         return V[..., V.shape[-1] - 1 - self.apart.shape[1] : -1]
 
     def _joined(self, near, V):
-        """Vectors of the first columns and the intercept, and what V has of the last ones."""
+        """Vectors of the first columns and the intercept, with the entries of V for the last."""
         return namespace(V).concat([near[..., :-1], self.of_apart(V), near[..., -1:]], axis=-1)

@@ -1,4 +1,4 @@
-"""Indicators of categories, of which only the codes are held."""
+"""One-hot columns of categories, stored as codes."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -15,12 +15,12 @@ from gpuml.designs._coded_gpu import Slots
 from gpuml.designs.base import SMALLEST_BLOCK_ROWS, Design
 from gpuml.designs.dense import Dense
 
-# Measured on two cores of a Xeon: looking up a coefficient and adding a number up, next to two
-# multiplications with an entry of dense rows; and adding numbers up, next to one.
+# Measured on two cores of a Xeon: the time to look up a coefficient and add it, relative to two
+# multiplications with a dense entry; and to add a number, relative to one.
 ENTRY_COST = 3.0
 SUM_COST = 8.0
 CPU_BLOCK_BYTES = 2**22
-# Rows whose pairs of codes are numbered at once.
+# How many rows are processed at once for pairs of codes.
 PAIR_ROWS = 2**16
 
 
@@ -66,40 +66,40 @@ class Coded(Design):
 
     @property
     def n_entries(self) -> int:
-        """One for each code."""
+        """One per code."""
         return self.shape[0] * len(self.codes)
 
     @property
     def entry_cost(self) -> float:
-        """How long a product with an entry takes, in units of one with an entry of dense rows."""
+        """The time of a product with an entry, relative to an entry of dense rows."""
         return ENTRY_COST
 
     @property
     def gram_cost(self) -> float:
-        """How long `gram` takes for a row: weights are added up by one code, and by two."""
+        """The time of `gram` per row: weights are summed by one code, and by pairs of codes."""
         return SUM_COST * len(self.codes) * (len(self.codes) + 1) / 2
 
     def cross_cost(self, other: Design) -> float:
-        """As `gram_cost`, of `cross`."""
+        """As `gram_cost`, for `cross`."""
         width = len(other.codes) if isinstance(other, Coded) else other.shape[1]
         return SUM_COST * len(self.codes) * width
 
     @property
     def usual_block_bytes(self) -> int:
-        """As of other rows; on a CPU more, so that it pays to make a sparse matrix of a block."""
+        """As for other rows; more on a CPU, so that a sparse matrix of a block pays off."""
         return max(CPU_BLOCK_BYTES, super().usual_block_bytes)
 
     @property
     def fewest_block_rows(self) -> int:
-        """Rows of a block at least: what is made of each is as long as there are columns."""
+        """The fewest rows of a block: the result of each block has as many entries as columns."""
         return max(SMALLEST_BLOCK_ROWS, self.shape[1])
 
     def n_runs(self, most: int) -> int:
-        """Into how many runs the rows may be cut."""
+        """The number of runs into which the rows may be divided."""
         return max(1, min(most, self.shape[0] // self.fewest_block_rows))
 
     def block(self, rows: slice) -> "CodedBlock":
-        """Some neighbouring rows."""
+        """Some consecutive rows."""
         return CodedBlock(rows, self, self.floats)
 
     def sample(self, rows: slice) -> "Coded":
@@ -109,7 +109,7 @@ class Coded(Design):
 
     @cached_property
     def slots(self) -> Slots:
-        """What kernels on CuPy know of the columns."""
+        """The description of the columns for CuPy kernels."""
         return Slots.of(*([own] for own in zip(self.codes, self.n_levels, strict=True)))
 
     @property
@@ -149,7 +149,7 @@ class Coded(Design):
         return np.concatenate(found, axis=1)
 
     def cross(self, other: Design, weights: Array) -> Array:
-        """``X' diag(w) Y`` (M, p, k): sums of weighted rows Y by code, or of weights by two."""
+        """``X' diag(w) Y`` (M, p, k): sums of weighted rows Y by code, or weights by code pairs."""
         xp = self.place.xp
         if isinstance(other, Dense) and self.place.kind == "numpy":
             return self._of_rows(other, weights)
@@ -178,7 +178,7 @@ class Coded(Design):
 
 
 def _by_pairs(pairs, weights):
-    """Sums (M, p, k) of weights by the codes of each two columns."""
+    """Sums (M, p, k) of weights by the codes of pairs of columns."""
     if not pairs or pairs[0][0].place.kind not in ("numpy", "cupy"):
         return [one.cross(other, weights) for one, other in pairs]
     xp = pairs[0][0].place.xp
@@ -207,17 +207,17 @@ def _by_two_codes(one, two, weights):
 
 
 def _slots(codes, n_levels):
-    """Codes, of which the last one is that of -1."""
+    """Codes in which the last one replaces -1."""
     return codes if _has_all(codes) else codes % (n_levels + 1)
 
 
 def _has_all(codes):
-    """Whether no row can be without a level."""
+    """Whether every row must have a level."""
     return str(codes.dtype).rpartition(".")[2].startswith("u")
 
 
 def _ends(columns):
-    """Where each of some rows, with as many entries, begins and ends."""
+    """Row pointers for rows with the same number of entries."""
     return np.arange(0, columns.size + 1, columns.shape[1], dtype=columns.dtype)
 
 
@@ -231,7 +231,7 @@ class CodedBlock:
 
     @property
     def n_levels(self) -> tuple[int, ...]:
-        """How many columns stand for each."""
+        """The number of columns for each code."""
         return self.design.n_levels
 
     @cached_property
@@ -241,7 +241,7 @@ class CodedBlock:
 
     @cached_property
     def columns(self) -> Any:
-        """Numbers (b, d) of the columns that hold a 1, p for none; with NumPy."""
+        """Numbers (b, d) of the columns that are 1, p for none; with NumPy."""
         n_columns = sum(self.n_levels)
         dtype = np.int32 if n_columns < np.iinfo(np.int32).max else np.int64
         found = np.empty((len(self.codes[0]), len(self.codes)), dtype=dtype)
@@ -256,14 +256,14 @@ class CodedBlock:
 
     @cached_property
     def indicators(self) -> Any:
-        """The rows (b, p + 1) as a sparse matrix of SciPy, whose last column is of no level."""
+        """The rows (b, p + 1) as a SciPy sparse matrix, whose last column means no level."""
         columns = self.columns
         ones = np.ones(columns.size, dtype=self.floats)
         shape = (len(columns), sum(self.n_levels) + 1)
         return sparse.csr_array((ones, columns.ravel(), _ends(columns)), shape=shape)
 
     def margins(self, coef: Array) -> Array:
-        """``coef X'``: sums of coefficients of the codes, 0 for those that have none."""
+        """``coef X'``: sums of the coefficients of the codes, 0 for rows without a level."""
         if is_numpy(coef):
             table = np.zeros((coef.shape[1] + 1, coef.shape[0]), dtype=coef.dtype)
             table[:-1] = coef.T
@@ -293,7 +293,7 @@ class CodedBlock:
 
     @property
     def _run(self):
-        """The first of the rows, and how many there are."""
+        """The first row, and the number of rows."""
         start, stop, _ = self.rows.indices(self.design.shape[0])
         return start, stop - start
 
@@ -307,5 +307,5 @@ class CodedBlock:
         return found[0] if len(found) == 1 else xp.concat(found, axis=1)
 
     def in_float64(self) -> "CodedBlock":
-        """The same rows, for products with float64."""
+        """The same rows, for float64 products."""
         return replace(self, floats=namespace(self.codes[0]).float64)

@@ -54,7 +54,7 @@ class Columns(Design):
 
     @property
     def n_entries(self) -> int:
-        """How many entries of X a product with all rows takes."""
+        """How many entries of X a product with all rows uses."""
         return sum(part.n_entries for part in self.parts)
 
     @property
@@ -64,24 +64,24 @@ class Columns(Design):
 
     @property
     def gram_cost(self) -> float:
-        """Of all pairs of parts."""
+        """The sum over all pairs of parts."""
         own = sum(part.gram_cost for part in self.parts)
         pairs = combinations(self.parts, 2)
         return own + sum(min(a.cross_cost(b), b.cross_cost(a)) for a, b in pairs)
 
     @property
     def columns(self) -> list[slice]:
-        """Where the columns of each part stand."""
+        """The columns of each part."""
         ends = accumulate((part.shape[1] for part in self.parts), initial=0)
         return [slice(a, b) for a, b in pairwise(ends)]
 
     def block(self, rows: slice) -> "ColumnsBlock":
-        """Some neighbouring rows."""
+        """Some consecutive rows."""
         leaves, columns = zip(*self._leaves(), strict=True)
         return ColumnsBlock(rows, [leaf.block(rows) for leaf in leaves], columns, self._slots)
 
     def _leaves(self) -> Iterator[tuple[Design, slice]]:
-        """The parts, and those of parts that have some, with their columns."""
+        """The innermost parts, with their columns."""
         for part, own in zip(self.parts, self.columns, strict=True):
             if not isinstance(part, Columns):
                 yield part, own
@@ -91,7 +91,7 @@ class Columns(Design):
 
     @cached_property
     def _slots(self) -> Slots | None:
-        """All columns of codes, for kernels on CuPy; None where there are none, or elsewhere."""
+        """All columns of codes for CuPy kernels; None if there are none, or off CuPy."""
         coded = [(leaf, own) for leaf, own in self._leaves() if isinstance(leaf, Coded)]
         if self.place.kind != "cupy" or not coded:
             return None
@@ -117,20 +117,20 @@ class Columns(Design):
 
     @property
     def usual_block_bytes(self) -> int:
-        """Of the part that asks for most."""
+        """The largest value of any part."""
         return max(part.usual_block_bytes for part in self.parts)
 
     @property
     def fewest_block_rows(self) -> int:
-        """Of the part that asks for most."""
+        """The largest value of any part."""
         return max(part.fewest_block_rows for part in self.parts)
 
     def n_runs(self, most: int) -> int:
-        """Of the part that allows fewest."""
+        """The smallest value of any part."""
         return min(part.n_runs(most) for part in self.parts)
 
     def gram(self, weights: Array) -> Array:
-        """``X' diag(w) X`` (M, p, p): a part with itself is its own affair, two are products."""
+        """``X' diag(w) X`` (M, p, p): each part by its own method, pairs of parts by products."""
         xp = self.place.xp
         parts, order = self._joined()
         numbers = range(len(parts))
@@ -151,7 +151,7 @@ class Columns(Design):
         xp = self.place.xp
         parts, left = [], []
         for part, own in zip(self.parts, self.columns, strict=True):
-            # Of large numbers a difference of sums has lost its digits.
+            # For large numbers, a difference of sums has no accurate digits.
             dense = isinstance(part, Dense)
             rows = part.block(slice(0, part.shape[0])).dense() - mean[own] if dense else None
             parts.append(Dense(rows, self.place) if dense else part.sample(slice(0, part.shape[0])))
@@ -163,7 +163,7 @@ class Columns(Design):
         return about.gram(ones)[0, ...] - cross - cross.T + self.shape[0] * mean[:, None] * mean
 
     def _joined(self):
-        """Parts of which one at most is dense, and where our columns are among theirs."""
+        """Parts with at most one dense part, and the position of each column among them."""
         flat: list[Design] = []
         for part in self.parts:
             flat += part.parts if isinstance(part, Columns) else [part]
@@ -185,7 +185,7 @@ def _pair(parts, i, j, weights):
         return None
     if i == j:
         return parts[i].gram(weights)
-    # The one with fewer entries knows best where they are.
+    # The part with fewer entries computes the product.
     first, other = sorted((i, j), key=lambda part: parts[part].n_entries)
     found = parts[first].cross(parts[other], weights)
     return found if first == i else namespace(found).matrix_transpose(found)
@@ -207,10 +207,11 @@ class ColumnsBlock:
         return [(block, own) for block, own in self._each() if not isinstance(block, CodedBlock)]
 
     def margins(self, coef: Array) -> Array:
-        """``coef X'``: the parts add up."""
+        """``coef X'``: the sum over parts."""
         if self.slots is not None:
             return self._with_codes(self.slots, coef)
-        # Margins of codes and of sparse rows come row by row, and so are those of dense rows here.
+        # Margins of codes and of sparse rows are in row order, so compute those of dense rows
+        # likewise.
         found = (
             (block.X @ coef[:, own].T).T
             if isinstance(block, DenseBlock) and is_numpy(coef)
@@ -223,7 +224,7 @@ class ColumnsBlock:
         return first
 
     def _with_codes(self, slots, coef):
-        """On CuPy: all columns of codes are looked up at once, onto the margins of the others."""
+        """With CuPy: look up all columns of codes at once, and add them to the other margins."""
         total = None
         for block, own in self._without_codes():
             found = block.margins(coef[:, own])
@@ -247,5 +248,5 @@ class ColumnsBlock:
         return namespace(found[0]).concat(found, axis=1)
 
     def in_float64(self) -> "ColumnsBlock":
-        """The same rows, for products with float64."""
+        """The same rows, for float64 products."""
         return replace(self, parts=[part.in_float64() for part in self.parts])

@@ -1,4 +1,4 @@
-"""Rows that an array holds."""
+"""Rows in an array."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,7 +11,7 @@ from gpuml.designs.base import Design
 
 @dataclass(frozen=True)
 class Dense(Design):
-    """An array (n, p), which may lie elsewhere: blocks of it are brought to `place` one by one.
+    """An array (n, p), which may be elsewhere: blocks of it move to `place` one by one.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Dense(Design):
         return getattr(self.at.xp, str(self.X.dtype).rpartition(".")[2])
 
     def block(self, rows: slice) -> "DenseBlock":
-        """Some neighbouring rows."""
+        """Some consecutive rows."""
         return DenseBlock(rows, move(self.X[rows, ...], self.at))
 
     def sample(self, rows: slice) -> "Dense":
@@ -68,7 +68,7 @@ class DenseBlock:
     X: Array
 
     def margins(self, coef: Array) -> Array:
-        """``coef X'``; a product of NumPy takes the transposed X as it is."""
+        """``coef X'``; NumPy's product reads the transposed X without a copy."""
         return coef @ self.X.T
 
     def products(self, values: Array) -> Array:
@@ -81,5 +81,5 @@ class DenseBlock:
         return xp.astype(self.X, xp.float64, copy=False)
 
     def in_float64(self) -> "DenseBlock":
-        """The same rows, for products with float64."""
+        """The same rows, for float64 products."""
         return replace(self, X=self.dense())

@@ -1,4 +1,4 @@
-"""Rows that others hold, shard by shard."""
+"""Rows at several holders, shard by shard."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ class Divided(Design):
         return getattr(self.at.xp, str(self.X.dtype))
 
     def block(self, rows: slice) -> NoReturn:
-        """Not here."""
+        """Not available here."""
         raise NeedsAllRows("Rows that are divided are not read block by block.")
 
     sample = block

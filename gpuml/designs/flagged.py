@@ -1,4 +1,4 @@
-"""Numbers with flags beside them, which are a byte each and become numbers block by block."""
+"""Numbers with flags beside them, which take a byte each and become numbers block by block."""
 
 from dataclasses import dataclass, replace
 
@@ -10,7 +10,7 @@ from gpuml.designs.dense import Dense, DenseBlock
 
 @dataclass(frozen=True)
 class Flagged(Dense):
-    """An array (n, p) of numbers, and flags (n, h) behind its columns.
+    """An array (n, p) of numbers, and flags (n, h) as further columns.
 
     Attributes
     ----------
@@ -24,7 +24,7 @@ class Flagged(Dense):
         return self.X.shape[0], self.X.shape[1] + self.flags.shape[1]
 
     def block(self, rows: slice) -> DenseBlock:
-        """Some neighbouring rows."""
+        """Some consecutive rows."""
         X, flags = (move(a[rows, ...], self.at) for a in (self.X, self.flags))
         xp = self.at.xp
         return DenseBlock(rows, xp.concat([X, xp.astype(flags, X.dtype)], axis=1))
@@ -37,7 +37,9 @@ class Flagged(Dense):
     def column_sums(self) -> Array:
         """Sums (p + h,) of the columns, float64."""
         xp = self.at.xp
-        flags = xp.astype(move(self.flags, self.at), xp.uint8)  # the standard adds up no bools
+        flags = xp.astype(
+            move(self.flags, self.at), xp.uint8
+        )  # the array standard has no sum of bools
         flags = xp.sum(flags, axis=0, dtype=xp.int64)
         X = column_sums(move(self.X, self.at), xp)
         return xp.concat([X, xp.astype(flags, X.dtype)])

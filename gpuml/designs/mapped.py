@@ -1,4 +1,4 @@
-"""Images of rows under affine maps, one for each split."""
+"""Images of rows under affine maps, one map per split."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -32,7 +32,7 @@ class Mapped(Design):
 
     @property
     def stored(self) -> Design:
-        """The design that is read."""
+        """The design whose rows are read."""
         return self.design
 
     @property
@@ -54,7 +54,7 @@ class Mapped(Design):
         return self.design.dtype
 
     def block(self, rows: slice) -> "MappedBlock":
-        """Images of some neighbouring rows under the only map."""
+        """Images of some consecutive rows under the only map."""
         return MappedBlock(self.design.block(rows), self.maps[0, :-1, :-1], self.maps[0, :-1, -1])
 
     def sample(self, rows: slice) -> "Mapped":
@@ -75,21 +75,21 @@ class Mapped(Design):
 
     @cached_property
     def _few(self):
-        """The maps as sparse matrices, where they have few entries."""
+        """The maps as sparse matrices, if they have few entries."""
         return few_entries(self.maps)
 
     def to_stored(self, W: Array) -> Array:
-        """Vectors (C, S, k, p' + 1) of models as such (C, S, k, p + 1) of models of the rows."""
+        """Vectors (C, S, k, p' + 1) of models as vectors (C, S, k, p + 1) for the original rows."""
         return W @ self.maps if self._few is None else from_right(W, self._few)
 
     def from_stored(self, G: Array) -> Array:
-        """Gradients (C, S, k, p + 1) by vectors for the rows as gradients by those of models."""
+        """Gradients (C, S, k, p + 1) for the original rows as gradients of the models."""
         if self._few is not None:
             return from_right(G, self._few, transpose=True)
         return G @ self.place.xp.matrix_transpose(self.maps)
 
     def hessians_from_stored(self, H: Array) -> Array:
-        """As `from_stored`, of Hessians (C, S or 1, k q, k q)."""
+        """As `from_stored`, for Hessians (C, S or 1, k q, k q)."""
         xp, maps = self.place.xp, self.maps
         q_out, q_in = maps.shape[1:]
         k = H.shape[-1] // q_in
@@ -102,7 +102,7 @@ class Mapped(Design):
         return maps @ H @ xp.matrix_transpose(maps)
 
     def by_split(self, n_matrices: int) -> "tuple[Mapped, ...]":
-        """Designs of one map each, where the images have so few columns that they are worth it."""
+        """Designs with one map each, if the images have few enough columns to save work."""
         _, q_image, q = self.maps.shape
         if n_matrices * q_image**2 >= min(q**2, self.design.gram_cost + q):
             return ()
@@ -137,7 +137,7 @@ class MappedBlock:
         return self.block.dense() @ self.matrix.T + self.offset
 
     def in_float64(self) -> "MappedBlock":
-        """The same rows, for products with float64."""
+        """The same rows, for float64 products."""
         return replace(self, block=self.block.in_float64())
 
     def _as(self, like):

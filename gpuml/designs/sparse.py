@@ -19,14 +19,14 @@ from gpuml.designs._sparse_ops import (
 )
 from gpuml.designs.base import SMALLEST_BLOCK_ROWS, Block, Design
 
-# Dense copies of blocks of rows, for products of rows with themselves.
+# Size of dense copies of blocks, for products of rows with themselves.
 CPU_DENSE_BYTES = 2**23
 GPU_DENSE_BYTES = 2**28
-# Multiplications of a large dense product that take as long as one with an entry, measured on two
-# cores of a Xeon; for a GPU, from bandwidths.
+# Multiplications in a large dense product that take as long as one with a sparse entry: measured on
+# two cores of a Xeon; on GPUs, from bandwidths.
 CPU_ENTRY_COST = 8.0
 GPU_ENTRY_COST = 100.0
-# On a CPU blocks have so many entries for each column of the matrix.
+# On a CPU, blocks have so many entries for each column of the matrix.
 CPU_ENTRIES_PER_COLUMN = 8
 
 
@@ -59,21 +59,21 @@ class Sparse(Design):
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of a row in a block: it is there already."""
+        """Bytes of a row in a block: none, because it is in memory already."""
         return 0
 
     @property
     def n_entries(self) -> int:
-        """Entries that are stored."""
+        """The number of stored entries."""
         return int(self.matrix.nnz)
 
     @property
     def entry_cost(self) -> float:
-        """How long a product with an entry takes, in units of one with an entry of dense rows."""
+        """The time of a product with an entry, relative to an entry of dense rows."""
         return CPU_ENTRY_COST if self.place.is_host else GPU_ENTRY_COST
 
     def n_runs(self, most: int) -> int:
-        """Into how many runs, a power of 2, the rows may be cut."""
+        """The number of runs, a power of 2, into which the rows may be divided."""
         return 2 ** int(np.log2(min(most, self._most_blocks)))
 
     def zeros(self, shape: tuple[int, ...]) -> Array:
@@ -83,12 +83,12 @@ class Sparse(Design):
         return np.zeros(shape, order="F")
 
     def block(self, rows: slice) -> "SparseBlock":
-        """Some neighbouring rows."""
+        """Some consecutive rows."""
         X = run_of_rows(self.matrix, rows.start, rows.stop)
         return SparseBlock(rows, X, transposed(X))
 
     def blocks(self, n_columns: int, rows: slice | None = None) -> Iterator[Block]:
-        """The rows, or a run of them, in blocks: those of the last pass where they fit."""
+        """The rows, or a run of them, in blocks; blocks of the last pass are reused if they fit."""
         first, last = (0, self.shape[0]) if rows is None else (rows.start, rows.stop)
         share = (last - first) / max(1, self.shape[0])
         n_blocks = max(1, round(share * self._n_blocks(n_columns, self._bound)))
@@ -107,7 +107,7 @@ class Sparse(Design):
         return replace(self, matrix=float64_matrix(part), known={})
 
     def with_smaller_blocks(self, n_columns: int, error: BaseException) -> "Sparse":
-        """The same rows, read in blocks of a quarter of the size; MemoryError for the smallest."""
+        """The same rows with a quarter of the block size; MemoryError if it was the smallest."""
         n_blocks = self._n_blocks(n_columns, self._bound)
         if self._n_blocks(n_columns, self._bound // 4) == n_blocks:
             raise MemoryError(
@@ -152,17 +152,17 @@ class Sparse(Design):
         return xp.ones((self.shape[0], 1), dtype=xp.float64, device=device_of(self.matrix.data))
 
     def _n_blocks(self, n_columns, bound):
-        """Into how many blocks to cut, a power of 2."""
+        """The number of blocks, a power of 2."""
         wanted = self.shape[0] * self._bytes_of_a_row(n_columns) / max(bound, 1)
         return 2 ** int(np.log2(max(1.0, min(wanted, self._most_blocks))))
 
     @property
     def _most_blocks(self):
-        """Into how many blocks to cut at most.
+        """The largest number of blocks.
 
-        A product with transposed rows is as long as there are columns, however few the rows. So
-        blocks have no fewer entries than the matrix has columns, on a CPU several times as many,
-        whatever the bound: workspace of the size of the models is had anyway.
+        The result of a product with transposed rows has as many entries as columns, even for few
+        rows. So blocks have no fewer entries than the matrix has columns, on a CPU several times as
+        many, whatever the limit: workspace of the size of the models is needed anyway.
         """
         n, p = self.shape
         fewest = max(1, p) * (CPU_ENTRIES_PER_COLUMN if self.place.is_host else 1)
@@ -171,7 +171,7 @@ class Sparse(Design):
 
 @dataclass(frozen=True)
 class SparseBlock:
-    """Neighbouring rows as a matrix, and transposed."""
+    """Consecutive rows as a matrix, and transposed."""
 
     rows: slice
     X: Any
@@ -192,7 +192,7 @@ class SparseBlock:
         return xp.astype(X, xp.float64, copy=False)
 
     def in_float64(self) -> "SparseBlock":
-        """The same rows, for products with float64."""
+        """The same rows, for float64 products."""
         X = float64_matrix(self.X)
         return self if X is self.X else SparseBlock(self.rows, X, transposed(X))
 
@@ -201,17 +201,17 @@ class SparseBlock:
 
 
 def column_sums(X: Any, weights: Array) -> Array:
-    """Weighted sums (p, S) of the columns in float64, for weights (n, S)."""
+    """Weighted column sums (p, S) in float64, for weights (n, S)."""
     return times(transposed(float64_matrix(X)), weights)
 
 
 def squared(X: Any) -> Any:
-    """The squares of all entries, float64."""
+    """The squares of all entries, in float64."""
     return with_data(X, float64_matrix(X).data ** 2)
 
 
 def float64_matrix(X: Any) -> Any:
-    """A CSR matrix with float64 entries; the same one if it has them already."""
+    """A CSR matrix with float64 entries; X itself if it has them already."""
     xp = namespace(X.data)
     if X.data.dtype == xp.float64:
         return X

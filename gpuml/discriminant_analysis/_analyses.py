@@ -1,4 +1,4 @@
-"""Linear discriminants of all candidates on all splits, from what is known of the rows."""
+"""Linear discriminants of all candidates on all splits, from class sums."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ from gpuml.solvers.described import Described, all_rows, training_parts
 
 @dataclass(frozen=True)
 class Analyses:
-    """What candidates with some parameters make of the same rows.
+    """The results of candidates with equal parameters for the same rows.
 
     Attributes
     ----------
@@ -192,7 +192,7 @@ class Analyses:
     def _of_rows(
         self, what: str, split: int | None, make: Callable[..., Array], *key: Any
     ) -> Array:
-        """What the rows of a training part are read for once more, beside its scatter."""
+        """A result that needs another pass over the rows of a training set, besides its scatter."""
         if (what, split, *key) not in self.known:
             place = place_of(self.scatter(split).within)
             rows = training_rows(self.folds, split, self.folds.batch.codes)

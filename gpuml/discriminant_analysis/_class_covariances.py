@@ -1,4 +1,4 @@
-"""Means and covariances of the rows of each class, in one reading of them."""
+"""Means and covariances of the rows of each class, in one pass."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Covariances:
 
 
 def joined(each: Sequence[Covariances], times: Any = None) -> Covariances:
-    """Those of the rows of all, each of which counts so many times (once, if None)."""
+    """Those of all rows, from groups that count `times` each (once, if None)."""
     xp = namespace(each[0].count)
     count, mean, matrix = (
         xp.stack([getattr(one, name) for one in each]) for name in ("count", "mean", "matrix")

@@ -1,4 +1,4 @@
-"""What linear discriminants are made of: means of the classes, and scatter within and of all."""
+"""The statistics of linear discriminants: class means, and scatter within classes and in total."""
 
 from dataclasses import dataclass
 
@@ -63,7 +63,7 @@ def covariance(X: Array) -> Array:
 
 
 def ledoit_wolf(X: Array) -> Array:
-    """The same with the shrinkage that fourth moments ask for.
+    """The same, with the shrinkage estimated from fourth moments.
 
     As scikit-learn has it: of features divided by their standard deviations, which it then gets
     back.

@@ -193,7 +193,7 @@ class LinearDiscriminantAnalysis(ProbabilityClassifier, OnePass, sk.LinearDiscri
         return super()._needs_sklearn(X, y)
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
-        """Check the rows of a fit or a search and bring them to where they are worked on."""
+        """Check the rows of a fit or a search and move them to their compute device."""
         return self.multifit_joined(self.multifit_piece(X, y, sample_weight))
 
     def multifit_piece(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:

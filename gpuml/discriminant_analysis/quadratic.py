@@ -346,13 +346,13 @@ class Quadratics:
         return found
 
     def joints(self, candidates: slice, X: Array) -> Array:
-        """What some of them say of checked rows: float64 (C, n, k)."""
+        """Joint log likelihoods of some candidates for checked rows: float64 (C, n, k)."""
         values, prior = self.values[candidates, ...], self.prior[candidates, ...]
         return normal_joints(self.mean, self.vectors, values, prior, X)
 
 
 def normal_joints(mean: Array, vectors: Array, values: Array, prior: Array, X: Array) -> Array:
-    """What normal densities of C models say of checked rows: float64 (C, n, k).
+    """Joint log likelihoods of normal densities of C models for checked rows: float64 (C, n, k).
 
     They have means (k, p), eigenvectors (k, p, p) and eigenvalues (C, k, p) of covariances, and
     priors (C, k); these may be elsewhere than the rows.

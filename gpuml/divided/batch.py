@@ -21,12 +21,12 @@ class Share(NamedTuple):
     weight: Any = None
 
 
-# What an estimator notes of the rows that it has looked at.
+# Attributes that an estimator sets when it checks rows.
 SEEN = ("n_features_in_", "feature_names_in_")
 
 
 class Facts(NamedTuple):
-    """What those who do not have the rows need to know of a piece."""
+    """The facts about a piece that others need."""
 
     n_rows: int
     n_features: int
@@ -40,7 +40,7 @@ class Facts(NamedTuple):
 
 
 def facts_of(estimator: Any, shares: Holders, settings: Mapping[str, Any]) -> list[Facts]:
-    """What every share, checked where it is, tells of its rows."""
+    """The facts of every share, which is checked at its place."""
     return shares.map(_check_share, estimator, dict(settings), 0).each(_facts)
 
 
@@ -51,7 +51,7 @@ def divided_batch(
     settings: Mapping[str, Any],
     known: Sequence[Facts] | None = None,
 ) -> Batch:
-    """A batch of divided rows; every share is checked where it is.
+    """A batch of divided rows; every share is checked at its place.
 
     Parameters
     ----------

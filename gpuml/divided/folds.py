@@ -144,7 +144,7 @@ def _partition_here(local):
 
 @dataclass(frozen=True)
 class PieceSplit:
-    """A split of the rows of a piece; what it trains on and holds out is made of atoms."""
+    """A split of the rows of a piece, whose training and held-out rows are sets of atoms."""
 
     partition: Partition
     number: int
@@ -166,7 +166,7 @@ class PieceSplit:
         return count_rows(self.test)
 
     def _rows(self, counts):
-        """The rows in order; those that a splitter repeats, so many times."""
+        """The rows in order, repeated as often as the splitter repeats them."""
         times = zip(self.partition.atoms, counts[self.number].tolist(), strict=True)
         repeated: Any = (atom for atom, count in times for _ in range(count))
         chosen = [atom for atom in repeated if count_rows(atom) > 0]
@@ -180,7 +180,7 @@ class PieceSplit:
 
 
 def _hold_out(held_out, folds):
-    """A partition whose atoms are folds, of which each split holds out one."""
+    """A partition whose atoms are folds; each split holds out one."""
     test = np.eye(len(folds), dtype=int)[held_out]
     return Partition(0, tuple(folds), 1 - test, test)
 

@@ -1,4 +1,4 @@
-"""Holders whose pieces are in this process, and what all holders have in common."""
+"""Holders with pieces in this process, and the shared parts of all holders."""
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
@@ -63,7 +63,7 @@ class InProcess:
     def map(
         self, function: Callable[..., Any], *args: Any, each_with: Sequence[Any] | None = None
     ) -> "InProcess":
-        """What a function makes of every piece."""
+        """The results of a function for every piece."""
         if each_with is None:
             return replace(self, pieces=[function(piece, *args) for piece in self.pieces])
         pairs = zip(self.pieces, each_with, strict=True)

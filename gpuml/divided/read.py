@@ -1,4 +1,4 @@
-"""Holders whose pieces are read when they are asked for, the next ones while others are used."""
+"""Holders whose pieces are read on demand, ahead of their use."""
 
 import operator
 import threading
@@ -17,21 +17,21 @@ from gpuml.data import reads_features
 from gpuml.divided.batch import Share
 from gpuml.divided.holders import InProcess, moved, tree
 
-# What is made of a piece is kept if it takes this part of the piece or less.
+# The result for a piece is kept if it takes at most this part of the piece.
 SMALL_PART = 4
-# Of the memory for what is kept, this part is left for what is made of pieces.
+# The part of the memory for kept pieces that is reserved for results.
 LEFT_PART = 4
 
 
 class Room:
-    """Memory that may be taken, in bytes; several threads ask for it."""
+    """A budget of memory in bytes, shared by threads."""
 
     def __init__(self, size: int):
         self.size = self.free = size
         self._lock = threading.Lock()
 
     def take(self, size: int, *, leave: int = 0) -> bool:
-        """Take so many bytes if they, and those to be left, are free."""
+        """Reserve so many bytes, if they and `leave` are free."""
         with self._lock:
             if self.free < size + leave:
                 return False
@@ -176,7 +176,7 @@ class Read:
     def map(
         self, function: Callable[..., Any], *args: Any, each_with: Sequence[Any] | None = None
     ) -> "Read":
-        """What a function makes of every piece, once somebody asks for it."""
+        """The results of a function for every piece, computed on demand."""
 
         def make(piece, i):
             return function(piece, *args, *(() if each_with is None else (each_with[i],)))
@@ -198,7 +198,7 @@ class Read:
         *args: Any,
         combine: Callable[[Any, Any], Any] = operator.add,
     ) -> Any:
-        """Results of a function of every piece, combined as they come."""
+        """Results of a function of every piece, combined as they arrive."""
         with self._alone(), closing(self._results(function, args)) as results:
             return tree(results, combine)
 
@@ -271,7 +271,7 @@ class _Hole:
 
 @dataclass(frozen=True)
 class Rest:
-    """What was made of a piece, without the rows that are read again."""
+    """The result for a piece, without the rows, which are read again."""
 
     value: Any
     n_bytes: int
@@ -280,7 +280,7 @@ class Rest:
 
     @classmethod
     def of(cls, value: Any, X: np.ndarray) -> "Rest":
-        """What is left of a value when X is taken out."""
+        """What remains of a value without X."""
         sizes, holes = [0], [False]
 
         def own(x):
@@ -299,7 +299,7 @@ class Rest:
         return cls(rest, sum(sizes), any(holes), sum(sizes) <= X.nbytes // SMALL_PART)
 
     def alone(self) -> "Rest":
-        """The same with arrays of its own, so that no larger ones stay with them."""
+        """A copy with its own arrays, so that it does not keep larger ones alive."""
         return replace(self, value=mapped(self.value, _own))
 
     def filled(self, X: np.ndarray | None) -> Any:

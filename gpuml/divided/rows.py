@@ -56,7 +56,7 @@ class DividedRows:
         return batch
 
     def _facts(self, estimator: Any) -> Sequence[Facts] | None:
-        """What is known of the rows without asking those who have them; None for nothing."""
+        """Known facts about the rows; None if their holders must be asked."""
         return None
 
     def without_weights(self) -> "DividedRows":

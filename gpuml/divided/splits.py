@@ -1,4 +1,4 @@
-"""Splits of divided rows: what a splitter has to know of them is all that is brought together."""
+"""Splits of divided rows, from only the data that a splitter needs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -82,7 +82,7 @@ def located_splits(splits: Sequence[Any], y: Any) -> Sequence[Any]:
 
 
 class Asked(Protocol):
-    """Shares of which one can ask something."""
+    """Shares that can be queried."""
 
     def each(self, function: Callable[..., Any], *args: Any) -> list[Any]:
         """Results of a function of every share."""
@@ -91,7 +91,7 @@ class Asked(Protocol):
 def divided_splits(
     cv: Any, shares: Asked, sizes: Sequence[int], *, classifier: bool, **params: Any
 ) -> Sequence[Any]:
-    """Splits of divided rows by a scikit-learn splitter; only its labels come here, if it asks.
+    """Splits of divided rows by a scikit-learn splitter; only its labels move, if it needs them.
 
     Splitters that look at the number of rows alone need nothing of the rows, and stratified folds
     without shuffling need the number of rows of each class in each share.
@@ -139,7 +139,7 @@ def _class_counts(share):
     if y is None or y.ndim != 1 or not is_labels(y):
         return None
     found = encode(y)
-    # Labels stay where they are; few rows are looked at to find the first of a class.
+    # Labels stay; a few rows are checked to find the first row of each class.
     firsts = [_first_row(found.codes, c) for c in range(found.n_classes)]
     return found.host_classes, found.counts, np.asarray(firsts, dtype=np.int64)
 
@@ -156,7 +156,7 @@ def _first_row(codes: Array, c: int) -> int:
 
 
 def _deal(n_splits: int, found: Sequence[Any]) -> Deal | None:
-    """The deal that scikit-learn's StratifiedKFold makes; None where it has something to say."""
+    """The assignment of scikit-learn's StratifiedKFold; None if it would warn or raise."""
     if any(each is None for each in found):
         return None
     found = [tuple(map(to_host, each)) for each in found]

@@ -24,9 +24,9 @@ from gpuml.reading.tables import NullsError, Table
 SMALLEST_PIECE_BYTES, LARGEST_PIECE_BYTES = 2**20, 2**25
 # Pieces on their way at any time: one is being read, others wait for their turn, one is next.
 AHEAD = 5
-# Pieces on their way for each thread that makes arrays of what was read, or works on those.
+# Pieces in progress for each thread that fills or uses arrays.
 BY_THREAD = 3
-# So many threads of those that work have one that makes arrays for them.
+# Threads that compute for each one that fills arrays.
 WORKERS_PER_FILLER = 4
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 BINARY = {"ki": 2**10, "mi": 2**20, "gi": 2**30, "ti": 2**40}
@@ -80,7 +80,7 @@ class StoredRows:
 
     @property
     def dtype(self) -> np.dtype:
-        """Of the rows as they are read: float32 where columns together are, else float64."""
+        """The dtype of the rows as read: float32 if the columns' common dtype is, else float64."""
         kinds = [kind for name in self.columns if (kind := self.table.dtype_of(name)) is not None]
         together = np.result_type(*kinds) if kinds else np.dtype(float)
         return np.result_type(together, np.float32 if together.kind == "f" else np.float64)
@@ -133,7 +133,7 @@ class StoredRows:
         return self._read(self._spans(1))
 
     def apply(self, function: Callable[[Any], Any]) -> np.ndarray:
-        """What a function such as ``model.predict`` makes of all rows, block by block.
+        """The results of a function such as ``model.predict`` for all rows, block by block.
 
         Where columns have names, it is given DataFrames of pandas (or polars), as the model of a
         search over such rows knows their names.
@@ -191,7 +191,7 @@ class StoredRows:
         return ReadRows(read(pieces, place, threads), sizes, p, settings, names, dtype=self.dtype)
 
     def fit_model(self, estimator: Any, y: Any = None, sample_weight: Any = None) -> Any:
-        """Fit an estimator to the rows, which its `fit` asks for."""
+        """Fit an estimator whose `fit` got these rows."""
         from gpuml.divided.fitting import fit_divided
 
         features, y, given = self.resolved(y, {"sample_weight": sample_weight})
@@ -229,7 +229,7 @@ class StoredRows:
 
 @dataclass(frozen=True)
 class ReadRows(DividedRows):
-    """Divided rows of which y and weights are in memory, so that facts need no reading."""
+    """Divided rows with y and weights in memory, so that facts need no reading."""
 
     shares: Read
     dtype: Any = None
@@ -242,7 +242,7 @@ class ReadRows(DividedRows):
 
     def _facts(self, estimator: Any) -> Sequence[Facts]:
         pieces = self.shares.pieces
-        # X is looked at when it is read; what is told apart from it follows from one column.
+        # X is checked when it is read; other errors show with one column.
         X = np.zeros((self.shape[0], 1), dtype=self.dtype)
         share = Share(X, pieces.y, pieces.weight)
         settings = {**self.settings, "device": "cpu"}

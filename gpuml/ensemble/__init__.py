@@ -10,7 +10,7 @@ from gpuml.ensemble._stacking import StackingClassifier, StackingRegressor
 from gpuml.ensemble._voting import VotingClassifier, VotingRegressor
 from gpuml.ensemble.selection import EnsembleSelection, select_ensemble
 
-if TYPE_CHECKING:  # what `build` gives, with signatures for editors and type checkers
+if TYPE_CHECKING:  # the classes that `build` makes, with signatures for editors and type checkers
     from sklearn import ensemble as sk
 
     from gpuml.adapters import Adapter

@@ -368,7 +368,7 @@ class BaggingRegressor(_Bagging, sk.BaggingRegressor):
 
 
 def _takes_weights(estimator):
-    """Whether resamples may be sample weights, as scikit-learn asks."""
+    """Whether resamples can be sample weights, by scikit-learn's rule."""
     if _routing_enabled():
         return get_routing_for_object(estimator).consumes("fit", ("sample_weight",))
     return has_fit_parameter(estimator, "sample_weight")

@@ -1,4 +1,4 @@
-"""Models of what other models say: out-of-fold responses from models that are fitted together."""
+"""Models of the predictions of other models, out-of-fold, with all models fitted together."""
 
 from typing import Any, Self
 
@@ -38,7 +38,7 @@ class _Stacking(Travels):
     passthrough: bool
 
     def _default_final(self) -> Any:
-        """What None stands for."""
+        """The default final estimator."""
         raise NotImplementedError
 
     def _targets(self, y: Any) -> Any:
@@ -46,7 +46,7 @@ class _Stacking(Travels):
         return y
 
     def fit(self, X, y, **fit_params) -> Self:
-        """Fit all models, and the final one to what they say of rows that are held out.
+        """Fit all models, and the final one to their predictions for held-out rows.
 
         Parameters
         ----------
@@ -111,7 +111,7 @@ class _Stacking(Travels):
             return super()._concatenate_predictions(X, predictions)
         if not is_foreign(rows) or not self.passthrough:
             return super()._concatenate_predictions(rows, predictions)
-        # With the rows, where those are.
+        # Appended here, at the place of the rows.
         self.passthrough = False
         said = super()._concatenate_predictions(X, predictions)
         self.passthrough = True
@@ -120,7 +120,7 @@ class _Stacking(Travels):
         return xp.concat([said, rows], axis=1)
 
     def _asked(self, method, X, **params):
-        """What scikit-learn's method makes of what the models say."""
+        """The result of scikit-learn's method, computed from the predictions of the models."""
         X = as_array(X)
         if not is_foreign(X):
             return getattr(self._theirs, method).__get__(self)(X, **params)
@@ -131,7 +131,7 @@ class _Stacking(Travels):
         return ask_parts(self, method, X, known, **params)
 
     def transform(self, X):
-        """What the models say of rows, side by side.
+        """The predictions of the models for rows, side by side.
 
         Parameters
         ----------

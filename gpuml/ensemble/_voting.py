@@ -12,7 +12,7 @@ from gpuml.model_selection.parts import host_target
 
 
 class _Voting(Travels):
-    """What both share: rows on a device stay there, what models say of them goes to CPU memory."""
+    """Shared parts: rows on a device stay there, predictions go to CPU memory."""
 
     # scikit-learn's class.
     _theirs: Any
@@ -36,7 +36,7 @@ class _Voting(Travels):
         return super().fit(as_array(X), host_target(y), **given)
 
     def _asked(self, method, X):
-        """What scikit-learn's method makes of what the models say."""
+        """The result of scikit-learn's method, computed from the predictions of the models."""
         X = as_array(X)
         if not is_foreign(X):
             return getattr(self._theirs, method).__get__(self)(X)
@@ -58,7 +58,7 @@ class _Voting(Travels):
         return self._asked("predict", X)
 
     def transform(self, X):
-        """What the models say of rows.
+        """The predictions of the models for rows.
 
         Parameters
         ----------

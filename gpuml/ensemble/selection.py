@@ -202,7 +202,7 @@ def _climb(
 
 
 def _first_best(scores):
-    """The first of the scores that are the largest one but for rounding."""
+    """The first score that equals the largest up to rounding."""
     top = scores.max()
     return int(np.argmax(scores >= top - ROUNDING * max(1.0, abs(top))))
 

@@ -98,7 +98,7 @@ class Comparison:
         return found
 
     def take(self, feature: int) -> None:
-        """Go on with one feature more, or less."""
+        """Continue with one feature more, or less."""
         self.used[feature] = not self.used[feature]
         if self.swept is None:
             return

@@ -33,7 +33,7 @@ NARROWED_BELOW = 0.8
 
 @dataclass(frozen=True)
 class Sums:
-    """What least squares needs to know of rows, in CPU memory.
+    """Sufficient statistics of least squares, in CPU memory.
 
     Attributes
     ----------
@@ -132,7 +132,7 @@ class Sums:
         return np.concatenate(found)
 
     def plan(self, n_models: int, n_alone: int = 0, why: str = "") -> Plan:
-        """What was done: models from the sums, and models that were fitted by themselves."""
+        """The plan: models from sums, and models that were fitted one by one."""
         place, n_passes = str(self.folds.batch.work), self.described.n_passes
         steps = [Step(n_models, n_passes, place, FROM_SUMS)]
         if n_alone:

@@ -29,7 +29,7 @@ def checked(selector: Any, X: Any, allow_nan: bool) -> Any:
 
 
 def columns(X: Any, index: np.ndarray) -> Any:
-    """Some columns of rows, where these are."""
+    """Some columns of rows, at their place."""
     if not is_foreign(X):
         return X[:, index]
     xp = namespace(X)

@@ -68,7 +68,7 @@ class _Eliminating(Selector):
         return self
 
     def _fit_on_columns(self, X: Any, y: Any, params: Any) -> int:
-        """Fit step by step to rows that stay where they are; how many fits that took."""
+        """Fit step by step to rows that stay in place; returns the number of fits."""
         raise NotImplementedError
 
     def _by_fits(self, X: Any, y: Any, n_left: int, params: Any) -> list["Fitted"]:

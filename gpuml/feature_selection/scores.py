@@ -16,7 +16,7 @@ from gpuml.designs import Coded
 from gpuml.preprocessing._column_sums import column_moments
 from gpuml.preprocessing._places import row_blocks
 
-# A standard deviation of so many roundings of the mean is none.
+# A standard deviation of at most so many roundings of the mean is 0.
 ROUNDINGS = 10.0
 
 
@@ -194,7 +194,7 @@ def chi2(X, y):
     return found, special.chdtrc(classes.n_classes - 1, found)
 
 
-# scikit-learn's functions, of which these are those for rows on a device.
+# scikit-learn's functions, and gpuml's for rows on a device.
 OURS = {
     sk.r_regression: r_regression,
     sk.f_regression: f_regression,
@@ -232,7 +232,7 @@ def _correlations(X: Array, y: Array, center: bool, force_finite: bool) -> np.nd
 
 
 def _not_rounding(moments: Any) -> np.ndarray:
-    """Sums of squares about the mean; 0 where a feature is constant but for rounding."""
+    """Sums of squares about the mean; 0 for features that are constant up to rounding."""
     bound = moments.count * (ROUNDINGS * np.finfo(np.float64).eps * np.abs(moments.mean)) ** 2
     return np.where(moments.squares <= bound, 0.0, moments.squares)
 

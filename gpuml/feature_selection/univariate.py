@@ -12,7 +12,7 @@ from gpuml.feature_selection.scores import OURS
 
 
 class _ByScore(Selector):
-    """Fits by a function of rows and targets, which is given both where they are."""
+    """Fits by a function of rows and targets, which get both on their device."""
 
     score_func: Any
     _check_params: Any

@@ -27,13 +27,13 @@ from gpuml.solvers.posteriors import (
 
 
 class BinaryGaussianProcess(Travels, _BinaryGaussianProcessClassifierLaplace):
-    """A classifier of two labels, which `GaussianProcessClassifier` fits and asks.
+    """A classifier of two labels, which `GaussianProcessClassifier` fits and queries.
 
     Attributes are those of scikit-learn's class of its parts, where the rows are.
     """
 
     def adopt(self, found: "BinaryFit", y: Array, X: Array, classes: Any) -> Self:
-        """Take what was found for rows X (n, p) and labels y (n,) of 0.0 and 1.0, where X is."""
+        """Set the results of a fit to rows X (n, p) and labels y (n,) of 0.0 and 1.0."""
         home, xp, mode = place_of(X), namespace(y), found.mode
         self.kernel_, self.rng, self.classes_ = found.kernel, found.random, classes
         self.log_marginal_likelihood_value_ = np.float64(found.value)
@@ -89,7 +89,7 @@ class BinaryGaussianProcess(Travels, _BinaryGaussianProcessClassifierLaplace):
 
 @dataclass(frozen=True)
 class BinaryFit:
-    """What is found for two labels of rows, where these were worked on."""
+    """The results of a fit to rows with two labels, at their compute device."""
 
     kernel: Kernel
     mode: Mode

@@ -176,18 +176,15 @@ class LabelStack(ClassStack):
     fits: Sequence[Sequence[Sequence[LabelFit]]]
     words: str
 
-    # What `decision` gives is no decision function.
+    # The estimators have no `decision_function`; labels and probabilities follow from `decision`.
     has_decisions = False
+    # For the distances of all rows.
+    n_passes = 1
 
     @property
     def n_candidates(self) -> int:
         """Candidates that it has models of."""
         return len(self.models)
-
-    @property
-    def n_passes(self) -> int:
-        """Readings of the rows: one, for what kernels are functions of."""
-        return 1
 
     def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
         """Fitted attributes of one model; split None means the model of all rows."""
@@ -246,7 +243,7 @@ def _answer(fit, own, pairs, rows):
 
 
 def _columns(answers, model, n_classes):
-    """What a candidate says of rows (m, k), as `LabelStack.decision` has it."""
+    """The responses (m, k) of a candidate for rows, as in `LabelStack.decision`."""
     means, shares = zip(*answers, strict=True)
     xp = namespace(means[0])
     if n_classes == 2:
@@ -258,7 +255,7 @@ def _columns(answers, model, n_classes):
 
 
 def votes_of(means: Array, shares: Array, n_classes: int) -> Array:
-    """Votes (m, k) from what the problem of each pair of classes says of rows (m, pairs)."""
+    """Votes (m, k) from the responses of each pair of classes (m, pairs)."""
     found = _ovr_decision_function(to_host(means > 0).astype(int), to_host(shares), n_classes)
     return move(found, place_of(means))
 
@@ -270,7 +267,7 @@ def likeliest(shares: Array) -> Array:
 
 
 def summing_to_one(shares: Array) -> Array:
-    """Shares (..., k) by their sums, or as they are where that is 0."""
+    """Shares (..., k) divided by their sums, unless these are 0."""
     xp = namespace(shares)
     total = xp.sum(shares, axis=-1, keepdims=True)
     return shares / xp.where(total != 0, total, xp.ones_like(total))

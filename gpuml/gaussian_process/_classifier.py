@@ -191,7 +191,7 @@ class GaussianProcessClassifier(OfKernel, sk.GaussianProcessClassifier):
     # ------------------------------------------------------------ searches
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
-        """Check the rows of a fit or a search and bring them to where they are worked on."""
+        """Check the rows of a fit or a search and move them to their compute device."""
         X, labels, _ = check_classify(self, X, y)
         work = compute_place(X, 8 * X.shape[0] ** 2, device_for(self._first_kernel()))
         return resident_classes(X, labels, None, "cpu" if work == place_of(X) else "cuda")
@@ -325,7 +325,7 @@ class GaussianProcessClassifier(OfKernel, sk.GaussianProcessClassifier):
         return [base] if self.n_classes_ == 2 else base.estimators_
 
     def _asked(self, X: Array, method: str) -> list[tuple[Array, ...]]:
-        """What a method of each problem's model says of rows, where these are."""
+        """The responses of each problem's model by a method, at the place of the rows."""
         home, models = place_of(X), self._models()
         widest = max(model.X_train_.shape[0] for model in models)
         setting = device_for(*(model.kernel_ for model in models))
@@ -395,7 +395,7 @@ class GaussianProcessClassifier(OfKernel, sk.GaussianProcessClassifier):
 
 
 def _said(models, X, method, home):
-    """What a method of each model says of rows, from pairs of these with those of the fits."""
+    """The responses of each model by a method, from pairs of rows and rows of the fits."""
     known: dict[int, Pairs] = {}
     found = []
     for model in models:

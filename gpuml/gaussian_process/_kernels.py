@@ -24,7 +24,7 @@ from gpuml.gaussian_process._pairs import Own, Pairs
 from gpuml.solvers.pair_kernels import BASES, PairKernel
 
 Of = Pairs | Own
-# Metrics of a PairwiseKernel that are functions here, and what they take of its keyword arguments.
+# Metrics of a PairwiseKernel that gpuml computes, and the keyword arguments that they use.
 METRICS = tuple(name for name in BASES if name != "precomputed")
 DEFAULTS = {"coef0": 1.0, "degree": 3.0}
 
@@ -294,7 +294,7 @@ def _pairwise(kernel, pairs):
 
 
 def _by_itself(kernel, pairs):
-    """What the kernel's own function gives, in CPU memory."""
+    """The result of the kernel's own function, in CPU memory."""
     home = place_of(pairs.X)
     if is_foreign(pairs.X):
         _warn_of_host(type(kernel).__name__, home, "the kernels of gpuml.gaussian_process.kernels")

@@ -28,7 +28,7 @@ THREADED_ORDER = 200
 
 @dataclass(frozen=True)
 class Fit:
-    """What predictions of a candidate on a split take: a kernel, dual (n, t) and means (t,)."""
+    """The data for predictions of a candidate on a split: kernel, dual (n, t) and means (t,)."""
 
     kernel: sk.Kernel
     dual: Array
@@ -54,15 +54,13 @@ class ProcessStack(RegressionStack):
     fits: Sequence[Sequence[Fit]]
     words: str
 
+    # For the distances of all rows.
+    n_passes = 1
+
     @property
     def n_candidates(self) -> int:
         """Candidates that it has models of."""
         return len(self.models)
-
-    @property
-    def n_passes(self) -> int:
-        """Readings of the rows: one, for what kernels are functions of."""
-        return 1
 
     def predict(self, X: Array, split: int, candidates: slice) -> Array:
         """Predictions (C, m, t) of some candidates of one split for rows X (m, p)."""
@@ -91,7 +89,7 @@ class ProcessStack(RegressionStack):
 
 
 def shared_pairs(folds: Folds) -> Pairs:
-    """All rows as pairs: what is found of them serves all candidates and splits."""
+    """Pairs of all rows, whose distances all candidates and splits share."""
     if "pairs" not in folds.known:
         batch = folds.batch
         check_memory(batch.n_rows, batch.work)
@@ -169,7 +167,7 @@ def _common_noise(kernel: sk.Kernel, X: Array) -> float | None:
 
 
 def _solved(folds, kernel, noise, models):
-    """Fits of estimators of one kernel that nobody optimises, on all splits together.
+    """Fits of estimators with one kernel and no optimiser, on all splits together.
 
     With targets y and 1, those with any mean taken out follow.
     """
@@ -201,7 +199,7 @@ def _solved(folds, kernel, noise, models):
 
 
 def _one_after_another(folds, models, advance):
-    """Fits of estimators, each by itself on each split, from the distances of all rows."""
+    """Fits of estimators one by one on each split, from the distances of all rows."""
     if not models:
         return []
     batch, pairs = folds.batch, shared_pairs(folds)

@@ -1,4 +1,4 @@
-"""What estimators say of their kernel, and where they are worked on for it."""
+"""Shared parts of estimators with a kernel: obstacles, and the compute device."""
 
 from typing import Any, ClassVar
 

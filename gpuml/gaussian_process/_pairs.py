@@ -33,7 +33,7 @@ class Pairs:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of what kernels give."""
+        """The shape of kernel matrices."""
         return self.X.shape[0], (self.X if self.Y is None else self.Y).shape[0]
 
     @cached_property
@@ -80,7 +80,7 @@ class Pairs:
         return total
 
     def part(self, rows: Rows, columns: Rows | None = None) -> "Pairs":
-        """Pairs of some rows, with themselves or with others: what is known is not found again."""
+        """Pairs of some rows, with themselves or with others; reuses known distances."""
         xp = namespace(self.X)
         others = rows if columns is None else columns
         known = {
@@ -98,7 +98,7 @@ def _columns(values, rows, xp):
 
 
 class Own:
-    """Pairs of each row with itself: the diagonal (n,) of what `Pairs` of rows give."""
+    """Pairs of each row with itself, for the diagonal (n,) of kernel matrices."""
 
     def __init__(self, X: Array, noise: float = 1.0):
         self.X, self.Y, self.noise = X, None, noise

@@ -1,4 +1,4 @@
-"""One Gaussian process: how it is fitted to targets, and what it says of rows."""
+"""One Gaussian process: its fit to targets, and its predictions."""
 
 import math
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from gpuml.solvers.posteriors import Factor, as_doubles, likelihood_slope, log_l
 
 @dataclass(frozen=True)
 class Process:
-    """A fitted process, where it was worked on, in float64.
+    """A fitted process, at its compute device, in float64.
 
     Attributes
     ----------
@@ -124,7 +124,7 @@ def noise_of(alpha: Any, y: Array) -> Any:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a process says of rows: means (m, t), and of the asked ones (m,) or (m, m), or None."""
+    """Predictions: means (m, t), and deviations (m,) or covariances (m, m), or None."""
 
     mean: Array
     spread: Array | None

@@ -200,7 +200,7 @@ class GaussianProcessRegressor(OfKernel, sk.GaussianProcessRegressor):
     # ------------------------------------------------------------ searches
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
-        """Check the rows of a fit or a search and bring them to where they are worked on."""
+        """Check the rows of a fit or a search and move them to their compute device."""
         X, y, _ = check_fit(self, X, y)
         return resident(X, y, None, device_for(first_kernel(self)), 8 * X.shape[0] ** 2)
 
@@ -220,7 +220,7 @@ class GaussianProcessRegressor(OfKernel, sk.GaussianProcessRegressor):
     # ------------------------------------------------------------ what is said of rows
 
     def predict(self, X, return_std=False, return_cov=False):
-        """Means of the targets, and their deviations or covariances if asked for.
+        """Predict means of the targets, with deviations or covariances on request.
 
         Before `fit`, those of the prior.
 
@@ -270,7 +270,7 @@ class GaussianProcessRegressor(OfKernel, sk.GaussianProcessRegressor):
         return found[0] if len(found) == 1 else tuple(found)
 
     def _answer(self, X: Array, want: str) -> tuple[Array, Array | None]:
-        """Means, and deviations or covariances, of checked rows, in float64 where they are."""
+        """Means, and deviations or covariances, of checked rows, in float64 at their place."""
         if not hasattr(self, "X_train_"):
             return self._prior(doubles(X), want)
         home, n = place_of(X), self.X_train_.shape[0]

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.gaussian_process import kernels as sk
 
-# A function of a kernel, and whether its gradient by theta is asked for.
+# A function of a kernel, and whether to compute its gradient by theta.
 Likelihood = Callable[[sk.Kernel, bool], tuple[float, np.ndarray]]
 
 

@@ -30,7 +30,7 @@ def size_in_points(ax: Any) -> tuple[float, float]:
 
 
 def axes_aside(caller: str) -> Any:
-    """Axes of a figure that nobody sees, for what computes where it draws.
+    """Axes of a hidden figure, for functions that compute while they draw.
 
     Raises
     ------

@@ -35,7 +35,7 @@ def draw_curve(ax: Any, results: Results, *, train: bool | None) -> list:
 
 
 def _iterations(results):
-    """Label, candidates and strength of colour of each iteration; one where there are none."""
+    """Label, candidates and colour strength of each iteration; one iteration if there are none."""
     if results.iterations is None:
         return [("", np.arange(len(results.test_scores)), 1.0)]
     found = np.unique(results.iterations)
@@ -88,7 +88,7 @@ def _name_axes(ax, axis: Axis, name, results):
 
 
 def set_scale(ax: Any, which: str, axis: Axis) -> None:
-    """Make an axis of a picture what the values ask for."""
+    """Set the scale of an axis to suit its values."""
     side = getattr(ax, f"{which}axis")
     if axis.kind == "names":
         set_labels(side, axis.labels)

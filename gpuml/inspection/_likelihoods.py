@@ -1,4 +1,4 @@
-"""What a distribution of targets says of rows: scores, information and likelihoods."""
+"""Distributions of targets: scores, information and likelihoods."""
 
 from dataclasses import dataclass
 from math import log, pi
@@ -46,7 +46,7 @@ class Likelihood:
         return found[1, :] if self.power is None else found[0, :]
 
     def variance(self, mean: Array) -> Array:
-        """Variances, but for the scale."""
+        """Variances, up to the scale."""
         return mean * (1.0 - mean) if self.power is None else mean**self.power
 
     def score(self, y: Array, z: Array, xp: Any) -> tuple[Array, Array]:
@@ -58,7 +58,7 @@ class Likelihood:
         return (y - mean) * slope / self.variance(mean), slope**2 / self.variance(mean)
 
     def log_likelihood(self, y: Array, z: Array, scale: Array | float, xp: Any) -> Array | None:
-        """Of rows (n,) of these scales; None where there is no closed form."""
+        """Log-likelihoods of rows (n,) at this scale; None without a closed form."""
         if self.power is None:
             return -BINOMIAL.value(z[None, :], y, xp)
         mean = self.mean(z, xp)

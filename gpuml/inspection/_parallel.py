@@ -9,7 +9,7 @@ from gpuml.inspection._curve import say_nothing_to_draw, tilt
 from gpuml.inspection._results import Results
 from gpuml.inspection._values import Axis, axis_of, key_of, plain, shortened
 
-# Inches for each axis of a figure of its own.
+# Inches per axis of a new figure.
 INCHES = 1.3
 # Where lines of candidates go that do not have the parameter, below the axis.
 NOT_SET = -0.12

@@ -1,4 +1,4 @@
-"""The record of what is known of the coefficients of a model."""
+"""A record of the coefficients of a model and their uncertainty."""
 
 from dataclasses import dataclass
 from html import escape

@@ -102,12 +102,12 @@ def label_of(value: Any) -> str:
 
 
 def shortened(text: str, most: int) -> str:
-    """Text of so many characters or fewer."""
+    """Text with at most so many characters."""
     return text if len(text) <= most else text[: most - 1].rstrip("\\") + "\N{HORIZONTAL ELLIPSIS}"
 
 
 def plain(text: str) -> str:
-    """Text that matplotlib draws as it is."""
+    """Text that matplotlib does not interpret."""
     return text.replace("$", r"\$")
 
 
@@ -119,7 +119,7 @@ def _equals_itself(value):
 
 
 def _named(values):
-    """Numbers first and rising, then names as they come, then what is not set."""
+    """Rising numbers, then names in order, then None."""
     keys = [key_of(value) for value in values]
     first = dict(zip(reversed(keys), reversed(values), strict=True))
     found = list(dict.fromkeys(keys))

@@ -35,7 +35,7 @@ class _BandDisplay:
         ax: Any = None,
         folds: bool = False,
     ) -> Self:
-        """Draw what the model of each fold says of the rows that it was not fitted to.
+        """Draw the predictions of each fold's model for its held-out rows.
 
         Parameters
         ----------
@@ -70,7 +70,7 @@ class _BandDisplay:
         ValueError
             As of scikit-learn's display of such curves.
         """
-        # scikit-learn computes where it draws.
+        # scikit-learn computes while it draws.
         aside = axes_aside(f"{cls.__name__}.from_cv_results")
         options = {"sample_weight": sample_weight, "response_method": response_method}
         grid = np.linspace(0, 1, N_POINTS)

@@ -46,7 +46,7 @@ LINEAR_STEPS = (
     *(preprocessing.StandardScaler, preprocessing.MaxAbsScaler, preprocessing.RobustScaler),
     *(preprocessing.MinMaxScaler, decomposition.PCA, decomposition.TruncatedSVD),
 )
-# What models say of rows that is linear in them, by its method.
+# Responses that are linear in the rows, by method.
 LINEAR = {
     "predict": (
         *(LinearPredictor.predict, sk_linear.LinearRegression.predict),
@@ -311,7 +311,7 @@ class _Question:
 
 
 def _question(estimator, X, y, weight, scoring) -> _Question | None:
-    """What is asked of a linear model; None where it is none, or scores are not batched."""
+    """The response of a linear model that scores use; None if it is not linear, or not batched."""
     *before, last = [step for _, step in getattr(estimator, "steps", [("", estimator)])]
     method = "predict" if is_regressor(last) else "decision_function"
     if getattr(type(last), method, None) not in LINEAR[method] or not all(map(_is_linear, before)):
@@ -377,7 +377,7 @@ def _is_linear(step):
 
 
 def _numbers(X):
-    """X as an array of numbers; None where it is none."""
+    """X as an array of numbers; None if it has others."""
     if hasattr(X, "iloc"):
         if not all(getattr(dtype, "kind", "O") in "fiu" for dtype in X.dtypes):
             return None

@@ -172,7 +172,7 @@ def summarize(
 
 @dataclass(frozen=True)
 class _Fitted:
-    """A model beside its rows: what these say of its coefficients.
+    """A model and its rows, for the uncertainty of its coefficients.
 
     Arrays of rows (n,) are float64 where work is done; `coef` (q,), with the intercept last, is in
     CPU memory.
@@ -192,7 +192,7 @@ class _Fitted:
 
     @classmethod
     def of(cls, model: Any, X: Any, y: Any, sample_weight: Any, *, repeated: bool) -> "_Fitted":
-        """Read the rows; raise ValueError where they do not determine the coefficients."""
+        """Read the rows; raise ValueError if they do not determine the coefficients."""
         check_is_fitted(model)
         likelihood = _likelihood(model)
         fresh = clone(model)

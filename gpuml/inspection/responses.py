@@ -1,4 +1,4 @@
-"""scikit-learn's pictures of what models say, for models and data on devices too."""
+"""scikit-learn's displays of predictions, also for models and data on devices."""
 
 from functools import wraps
 from typing import Any
@@ -59,7 +59,7 @@ class _FromDevice:
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: Any, **options: Any) -> Any:
-        """Draw what a fitted model says of X, where X is; see scikit-learn's class.
+        """Draw the predictions of a fitted model for X, on its device; see scikit-learn's class.
 
         Parameters
         ----------
@@ -122,7 +122,7 @@ class _FromFolds(_FromDevice):
 
     @classmethod
     def from_cv_results(cls, cv_results: Any, X: Any, y: Any, **options: Any) -> Any:
-        """Draw what the model of each fold says of the rows that it was not fitted to.
+        """Draw the predictions of each fold's model for its held-out rows.
 
         Parameters
         ----------

@@ -137,7 +137,7 @@ class Nystroem(Transformer, sk.Nystroem):
         basis = move(self.components_, place)
         half = _doubles(move(self.normalization_, place)).T
         dtype = xp.result_type(X.dtype, basis.dtype)
-        # A base, a kernel of it and what is made of it.
+        # A base, its kernel and the result.
         blocks = row_blocks(X, 8 * 4 * basis.shape[0])
         found = [xp.astype(kernels(X[rows, :], basis) @ half, dtype) for rows in blocks]
         return xp.concat(found)

@@ -82,7 +82,7 @@ class PolynomialCountSketch(Transformer, sk.PolynomialCountSketch):
         return xp.concat([self._sketched(X[rows, :], sketches) for rows in blocks])
 
     def _sketch(self, number: int, X: Array) -> tuple[Array, Array]:
-        """A count sketch as a matrix (p, k), and what it makes of the constant (k,)."""
+        """A count sketch as a matrix (p, k), and its image (k,) of the constant."""
         xp = namespace(X)
         places = constant(self.indexHash_[number], like=X, xp=xp)
         signs = constant(self.bitHash_[number], like=X, xp=xp)

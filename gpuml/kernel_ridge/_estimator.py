@@ -31,9 +31,8 @@ from gpuml.kernel_ridge._models import (
     fitted_models,
     kernels,
 )
-from gpuml.linear_model._base import LinearEstimator
+from gpuml.linear_model._base import LinearEstimator, LinearPredictor
 from gpuml.linear_model.ridge import penalties_of
-from gpuml.metrics.regression import r2_score
 from gpuml.solvers.pair_kernels import PairKernel
 
 
@@ -131,7 +130,7 @@ class KernelRidge(LinearEstimator, sk.KernelRidge):
         return self._needs_sklearn(X)
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
-        """Check the rows of a fit or a search and bring them to where they are worked on."""
+        """Check the rows of a fit or a search and move them to their compute device."""
         X, y, weight = check_fit(self, X, y, sample_weight)
         if isinstance(self.kernel, str) and self.kernel == "precomputed":
             _check_square(X, X.shape[0])
@@ -203,21 +202,7 @@ class KernelRidge(LinearEstimator, sk.KernelRidge):
         [(_, make)] = kernels([self._kernel({})], X, fitted)
         return make()
 
-    def score(self, X, y, sample_weight=None):
-        """Coefficient of determination ``R^2 = 1 - sum w (y - f(X))^2 / sum w (y - mean)^2``.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
-        sample_weight : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        score : float
-            At most 1; 0 for a model that always predicts the mean of y.
-        """
-        return r2_score(y, self.predict(X), sample_weight=sample_weight)
+    score = LinearPredictor.score
 
 
 def _one_of_equal(alpha):

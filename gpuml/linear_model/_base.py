@@ -37,12 +37,12 @@ class LinearEstimator(Travels, MultifitEstimator):
     _own_solvers: ClassVar[tuple[str, ...]] = ()
     _sklearn_solvers: ClassVar[tuple[str, ...]] = ()
     _takes_sparse: ClassVar[bool] = False
-    # What to use where scikit-learn would have to fit rows of a device.
+    # The hint of errors: what to use if scikit-learn would have to fit rows on a device.
     _instead: ClassVar[str] = "other parameters"
     # Attributes that only fits of scikit-learn's have.
     _of_sklearn: ClassVar[tuple[str, ...]] = ()
 
-    # `multifit` fits models of what affine steps before them make of the rows.
+    # `multifit` fits models to the output of affine steps.
     multifit_in_frames = True
     multifit_divided = True
 
@@ -145,7 +145,7 @@ class LinearEstimator(Travels, MultifitEstimator):
         return self._needs_sklearn(X) if self._is_ours else f"solver={self.solver!r}"
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
-        """Check the rows of a fit or a search and bring them to where they are worked on."""
+        """Check the rows of a fit or a search and move them to their compute device."""
         return multifit_batch(self, X, y, sample_weight)
 
     def multifit(
@@ -179,7 +179,7 @@ class LinearEstimator(Travels, MultifitEstimator):
         raise NotImplementedError
 
     def multifit_columns(self, X: Any, Y: Any, sample_weight: Any = None) -> list[dict[str, Any]]:
-        """Fitted attributes of a model of each column of Y (n, t), from one reading of the rows."""
+        """Fitted attributes of a model for each column of Y (n, t), from one pass over the rows."""
         return self._of_columns(self.multifit_batch(X, Y, sample_weight))
 
     def _of_columns(self, batch: Batch) -> list[dict[str, Any]]:
@@ -201,7 +201,7 @@ class LinearEstimator(Travels, MultifitEstimator):
 
 
 def _of_column(name, value, column):
-    """What one target has of a fitted attribute; others are of all targets."""
+    """The entry of a fitted attribute for one target; some attributes are shared."""
     each = isinstance(value, list) or getattr(value, "ndim", 0) > 0
     return (
         value[column, ...]
@@ -211,7 +211,7 @@ def _of_column(name, value, column):
 
 
 class OnePass(LinearEstimator):
-    """An estimator that is fitted from moments: what it is going to read."""
+    """An estimator that is fitted from moments, with estimates of its passes."""
 
     def multifit_rows(self, folds: Folds) -> int | None:
         """Rows that `multifit` reads: all of them once for each partition of the splits."""

@@ -108,7 +108,7 @@ class BySplit(LinearEstimator):
         return "sparse X" if is_sparse(X) else super()._needs_sklearn(X, y)
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
-        """Check the rows of a fit or a search and bring them to where they are worked on."""
+        """Check the rows of a fit or a search and move them to their compute device."""
         return flat_batch(self, X, y, sample_weight)
 
     def multifit_work(
@@ -174,7 +174,7 @@ class BySplit(LinearEstimator):
 
 @contextmanager
 def _alone(folds: Folds, n_splits: int) -> Iterator[int]:
-    """Threads for splits, each with a copy of its rows, and BLAS kept to one where that is as fast.
+    """Threads for splits, each with a copy of its rows; BLAS keeps to one thread if that is faster.
 
     Threads of BLAS would wait for each other in every one of many small products.
     """
@@ -188,7 +188,7 @@ def _alone(folds: Folds, n_splits: int) -> Iterator[int]:
 
 
 def _copies(folds: Folds, n_models: int = 0) -> int:
-    """Splits whose rows, and residuals of so many models, there is memory for at once."""
+    """How many splits fit into memory at once, with rows and residuals of so many models."""
     of_row = COPIES * 8 * (folds.n_features + n_models)
     return free_bytes(folds.batch.work) // max(1, of_row * folds.batch.n_rows)
 
@@ -237,12 +237,12 @@ class Centred:
         return np.append(of_features, 0.0) if self.fit_intercept else np.asarray(of_features)
 
     def vector(self, coef: np.ndarray, level: float) -> np.ndarray:
-        """Coefficients (q,) here of those (p,) and an intercept for the rows as they were."""
+        """Scaled coefficients (q,) from those (p,) and an intercept for the original rows."""
         scaled = coef * self.scale
         return np.append(scaled, level + self.mean @ coef) if self.fit_intercept else scaled
 
     def model(self, coef: np.ndarray) -> tuple[np.ndarray, float]:
-        """Coefficients (p,) and intercept for the rows as they were."""
+        """Coefficients (p,) and intercept for the original rows."""
         of_features = coef[: len(self.scale)] / self.scale
         return of_features, float(coef[-1] - self.mean @ of_features) if self.fit_intercept else 0.0
 

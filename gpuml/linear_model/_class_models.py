@@ -35,7 +35,7 @@ def class_family(class_weight: Any, folds: Folds) -> Family:
 
 
 def class_loss(n_classes: int) -> tuple[Loss, int]:
-    """The loss of so many classes, and vectors of one model."""
+    """The loss for so many classes, and the number of vectors per model."""
     return (BINOMIAL, 1) if n_classes <= 2 else (MULTINOMIAL, n_classes)
 
 

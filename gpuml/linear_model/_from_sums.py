@@ -62,7 +62,7 @@ class FromSums(LinearPredictor, OnePass):
         return obstacle_of_rows(X)
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
-        """Check the rows of a fit or a search and bring them to where they are worked on."""
+        """Check the rows of a fit or a search and move them to their compute device."""
         return multifit_batch(self, X, y, sample_weight)
 
     def multifit(self, folds, candidates, advance=None, start=None):
@@ -123,7 +123,7 @@ class FromSums(LinearPredictor, OnePass):
 
 
 def obstacle_of_rows(X: Any) -> str | None:
-    """Why moments of rows X are not what to solve from; None where they are."""
+    """The reason why models of rows X do not follow from moments, if any."""
     if is_sparse(X):
         return "sparse X"
     if X is None or is_foreign(X):

@@ -34,7 +34,7 @@ from gpuml.solvers.lbfgs import Solved
 from gpuml.solvers.loss_models import Options
 from gpuml.solvers.sparse_rows import SparseBatch
 
-# What `explain` takes for the steps of iterative solvers.
+# The number of steps of iterative solvers that `explain` assumes.
 USUAL_STEPS = 10
 # The words that scikit-learn's users look for in its warnings.
 STOPPED = {
@@ -72,14 +72,14 @@ class LossEstimator(LinearEstimator):
         raise NotImplementedError
 
     def multifit_levels(self, n_columns: int, X: Any) -> str | None:
-        """Why categories of so many columns cannot stand apart from the features."""
+        """The reason why categories with so many columns cannot be kept apart, if any."""
         newton = getattr(self, "solver", None) == "newton-cholesky"
         return "newton-cholesky takes Hessians; leave solver at the default" if newton else None
 
     def multifit_work(
         self, n_rows: int, n_features: int, n_targets: int, n_models: int
     ) -> tuple[int | None, float]:
-        """Margins and gradients of all models in every step, of which some ten are needed.
+        """Margins and gradients of all models in every step, for about ten steps.
 
         In the space of few rows, if it takes less to go there and back.
         """
@@ -100,7 +100,7 @@ class LossEstimator(LinearEstimator):
         return words_before(X, place, *self._loss_of(y), strengths, n_splits, self._options(place))
 
     def _loss_of(self, y: Any) -> tuple[Loss, int]:
-        """The loss for targets that nobody has checked, and vectors of one model."""
+        """The loss for unchecked targets, and the number of vectors per model."""
         raise NotImplementedError
 
     def _options(self, place: Place) -> Options:
@@ -239,7 +239,7 @@ class GeneralizedLinear(LinearPredictor, LossEstimator):
         return deviance_explained(y, self.predict(X), sample_weight, power=self.power)
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
-        """Check the rows of a fit or a search and bring them to where they are worked on."""
+        """Check the rows of a fit or a search and move them to their compute device."""
         batch = flat_batch(self, X, y, sample_weight)
         self._check_range(batch.y)
         return batch

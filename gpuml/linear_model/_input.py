@@ -25,7 +25,7 @@ def multifit_batch(
     finite_X: bool = False,
     numeric_strings: bool = False,
 ) -> Batch:
-    """Check what a regressor was given, and bring it to where it is worked on.
+    """Check the input of a regressor, and move it to its compute device.
 
     `finite_X` and `numeric_strings` are as for `check_fit`.
     """

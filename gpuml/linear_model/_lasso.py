@@ -59,7 +59,7 @@ def solve_sparse(
         if models.described is not None and models.columns is None:
             one = solve_described(models.described, some, max_iter, all_rows=True)
         else:
-            # Near the model of one of the splits, where these are in CPU memory anyway.
+            # Start near the model of one split, if that is in CPU memory.
             near = models.coef[candidate, 0, ...] if models.columns is None else None
             one = solve_wide(
                 whole(folds.batch),
@@ -107,7 +107,7 @@ def solve_sparse(
 
 
 def _of_model(solved: SparseModels) -> dict[str, Any]:
-    """What `Models` takes over from a solver."""
+    """The fields of `Models` that come from a solver."""
     names = ("coef", "intercept", "status", "n_iter")
     known = {name: getattr(solved, name) for name in names}
     return {**known, "attributes": partial(_attributes, solved.gap)}
@@ -126,7 +126,7 @@ def _attributes(gap: Array, models: Models, candidate: int, split: int) -> dict[
 def describe_sparse(
     estimator: Any, folds: Folds, advance: Advance | None = None
 ) -> Described | None:
-    """Moments of all features, or None where there are too many of them for that."""
+    """Moments of all features, or None if there are too many features."""
     batch = folds.batch
     if folds.frame is None and is_wide(batch):
         batch.must_be_here(

@@ -1,4 +1,4 @@
-"""Least-squares models: all candidates on all splits, from what is known of them."""
+"""Least-squares models of all candidates on all splits, from sufficient statistics."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -69,7 +69,7 @@ def solve_candidates(
     # An iteration multiplies by the rows and by their transpose.
     iterations = 0 if solved.n_iter is None else 2 * int(solved.n_iter.max(initial=0))
     batch = described.folds.batch
-    # Sums by level are one reading more.
+    # Sums by level take one more pass.
     by_level = int(isinstance(batch, NumberedBatch) and batch.apart is not None)
     return kind(
         folds=described.folds,
@@ -84,7 +84,7 @@ def solve_candidates(
 
 
 def _warn_if_stopped(models: LinearModels) -> LinearModels:
-    """The models; those that conjugate gradients have not found are told of."""
+    """The models; warns about those for which conjugate gradients did not converge."""
     late = models.status == Status.STOPPED
     if late.any():
         warnings.warn(

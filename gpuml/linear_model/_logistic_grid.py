@@ -79,7 +79,7 @@ class Grid:
         return np.mean([self.ratios[index] for index in indices])
 
     def attributes(self, stack: Models, scores: np.ndarray, C: Any, ratio: Any) -> dict:
-        """`C_`, `l1_ratio_`, `coefs_paths_`, `scores_` and `n_iter_`, in the form asked for."""
+        """`C_`, `l1_ratio_`, `coefs_paths_`, `scores_` and `n_iter_`, in scikit-learn's form."""
         batch = stack.folds.batch
         W, xp = stack.coef, namespace(stack.coef)
         if self.estimator.fit_intercept:

@@ -311,7 +311,7 @@ def words_before(
     n_splits: int,
     options: Options,
 ) -> str:
-    """What is said before a fit of models in the space of rows X, worked on at a place."""
+    """How `explain` describes a fit of models in the space of rows X at a place."""
     xp, device = place.xp, place.device
     dtype = getattr(xp, str(X.dtype).rpartition(".")[2])
     there = xp.broadcast_to(xp.zeros((), dtype=dtype, device=device), X.shape)

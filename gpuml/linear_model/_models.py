@@ -30,7 +30,7 @@ SCORE_PRECISION = 1e-10
 
 @dataclass(frozen=True)
 class Responses:
-    """What linear models say of rows, without any of the rows that they were fitted to.
+    """Predictions of linear models, without the rows of the fits.
 
     Attributes
     ----------
@@ -306,14 +306,14 @@ def _residual_sums(moments: Moments, coef: Array, intercept: Array):
     squared = by_candidate(xp.sum(image * v, axis=-1))
     residual = by_candidate(image[..., -1])
     diagonal = xp.linalg.diagonal(gram)
-    # Two sums of magnitudes, weighed and as they are, are one product of matrices.
+    # Two sums of magnitudes, weighted and not, as one matrix product.
     sizes = xp.abs(v) @ xp.stack([xp.sqrt(diagonal), xp.ones_like(diagonal)], axis=-1)
     rounding = 4 * EPS * by_candidate(sizes[..., 0]) ** 2
     weight = gram[:, -1, -1]
     y_sum, y_squares = gram[:, p:-1, -1], diagonal[:, p:-1]
     safe = xp.where(weight > 0, weight, xp.ones_like(weight))
     target = y_squares - y_sum**2 / safe[:, None]
-    # A constant y leaves rounding only, and scores of a constant y are a case of their own.
+    # A constant y leaves only rounding, and scores of a constant y need separate treatment.
     known = xp.all(4 * EPS * y_squares <= SCORE_PRECISION * target, axis=-1)
     # Squares of small values vanish from moments, whatever they are multiplied with then.
     lost = LEAST_SQUARE**0.5 * by_candidate(sizes[..., 1])

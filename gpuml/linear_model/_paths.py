@@ -1,4 +1,4 @@
-"""Paths of models from moments, and what candidates that lie on the same path read off it."""
+"""Paths of models from moments, and candidates that are read off the same path."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

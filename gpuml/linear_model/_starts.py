@@ -40,18 +40,20 @@ def mean_model(models: Models, candidate: int, *, fit_intercept: bool) -> Array:
         left = coef[:, :p] - own @ maps.matrix[0, ...].T
         share = float(xp.sum(left**2)) / max(float(xp.sum(coef[:, :p] ** 2)), LEAST)
         if share > 0.5 and models.coef.shape[-1] == own.shape[1]:
-            # Splits have columns of their own, such as means of targets: those in the same place.
+            # Splits may have columns of their own, such as means of targets; match them by
+            # position.
             own, intercept = (a[candidate, ...] for a in (models.coef, models.intercept))
             means = xp.mean(own, axis=0), xp.mean(intercept, axis=0)[:, None]
             return xp.concat(means, axis=-1)[None, None, ...]
         coef = xp.concat([own, coef[:, p:]], axis=1)
         if share > EPS:
-            # What is left, times means of the rows, would go to the intercept: that of the images.
+            # The rest, times the means of the rows, would go to the intercept: use that of the
+            # images.
             intercept = xp.mean(models.intercept[candidate, ...], axis=0)[:, None]
         else:
             intercept = intercept - xp.sum(own * maps.offset[0, :], axis=-1, keepdims=True)
         if not fit_intercept:
-            intercept = xp.zeros_like(intercept)  # what is left is what frames differ by
+            intercept = xp.zeros_like(intercept)  # frames differ by the rest
     return xp.concat([coef, intercept], axis=-1)[None, None, ...]
 
 

@@ -160,7 +160,7 @@ class ARDRegression(FromSums, sk.ARDRegression):
         return mean, deviations(self, X, mean, kept)
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
-        """Check the rows of a fit or a search and bring them to where they are worked on."""
+        """Check the rows of a fit or a search and move them to their compute device."""
         return flat_batch(self, X, y, sample_weight)
 
     def _sums(self, described, parts, fit_intercept):

@@ -21,13 +21,13 @@ from gpuml.solvers.bands import solve_bands
 
 
 class _Banded(LinearPredictor):
-    """What both have: rows, groups, and models for given penalties."""
+    """Shared parts: rows, groups, and models for given penalties."""
 
     groups: Any
     fit_intercept: bool
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
-        """Check the rows of a fit or a search and bring them to where they are worked on."""
+        """Check the rows of a fit or a search and move them to their compute device."""
         if is_sparse(X):
             raise TypeError(
                 "Sparse data was passed for X, but dense data is required. Use X.toarray()."

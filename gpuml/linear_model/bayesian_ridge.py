@@ -130,7 +130,7 @@ class BayesianRidge(FromSums, sk.BayesianRidge):
         return (mean, deviations(self, X, mean)) if return_std else mean
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
-        """Check the rows of a fit or a search and bring them to where they are worked on."""
+        """Check the rows of a fit or a search and move them to their compute device."""
         return flat_batch(self, X, y, sample_weight)
 
     def _sums(self, described, parts, fit_intercept):

@@ -14,7 +14,7 @@ from gpuml.solvers.working_set import is_wide
 
 
 class SparseCoefficients:
-    """What models with many zeros have: a start from the last fit, and `sparse_coef_`."""
+    """Shared parts of models with many zeros: warm starts and `sparse_coef_`."""
 
     coef_: Any
 
@@ -84,11 +84,11 @@ class _SparseRegressor(SparseCoefficients, LinearPredictor, OnePass, sk.ElasticN
         return solve_sparse(self, folds, penalties_of(self, candidates), advance, start)
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
-        """Check the rows of a search and bring them to where they are worked on."""
+        """Check the rows of a search and move them to their compute device."""
         return multifit_batch(self, X, y, sample_weight, numeric_strings=True)
 
     def multifit_rows(self, folds):
-        """Rows that `multifit` reads; None where that depends on what it finds in them."""
+        """The number of rows that `multifit` reads; None if it depends on the data."""
         return None if is_wide(folds.batch) else super().multifit_rows(folds)
 
 

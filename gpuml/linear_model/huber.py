@@ -137,7 +137,7 @@ class HuberRegressor(LinearPredictor, BySplit, sk.HuberRegressor):
 
 
 def _begun(data, coef, level, scale):
-    """Where a fit goes on from the model of another, which may be good enough."""
+    """The state from which a fit continues another model, which may be good enough already."""
     coef = coef * data.scale
     if data.fit_intercept:
         coef = np.append(coef, level + data.mean @ (coef / data.scale))

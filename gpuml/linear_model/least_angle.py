@@ -79,7 +79,7 @@ class _LeastAngle(FromSums):
         return super()._needs_sklearn(X, y)
 
     def multifit_obstacle(self, X: Any) -> str | None:
-        """Why models are fitted one by one; None where they need not be."""
+        """The reason why models are fitted one by one; None if they are not."""
         return super().multifit_obstacle(X) if self.jitter is None else f"jitter={self.jitter!r}"
 
     def _path(self, sums: Sums, target: int, params: Mapping[str, Any], last: Any) -> LarsPath:
@@ -385,7 +385,7 @@ class LassoLarsIC(FromSums, sk.LassoLarsIC):
         return super().fit(X, y)
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
-        """Check the rows of a fit or a search and bring them to where they are worked on."""
+        """Check the rows of a fit or a search and move them to their compute device."""
         return flat_batch(self, X, y, sample_weight)
 
     def _needs_sklearn(self, X: Any, y: Any = None) -> str | None:

@@ -134,7 +134,7 @@ class LogisticRegression(ProbabilityClassifier, LossEstimator, sk.LogisticRegres
     _kind = ClassModels
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
-        """Check the rows of a fit or a search and bring them to where they are worked on."""
+        """Check the rows of a fit or a search and move them to their compute device."""
         return self.multifit_joined(self.multifit_piece(X, y, sample_weight))
 
     def multifit_piece(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
@@ -241,5 +241,5 @@ def warn_of_parameters(estimator: Any, name: str | None) -> None:
 
 
 def warn(text: str, category: type[Warning] = FutureWarning) -> None:
-    """A warning of who called for a fit."""
+    """Warn at the line of the user's call of `fit`."""
     warnings.warn(text, category, stacklevel=4)

@@ -132,7 +132,7 @@ class LogisticRegressionCV(Choosing, ProbabilityClassifier, sk.LogisticRegressio
     (5, 1, 2)
     """
 
-    # The value of `scoring` for predictions; scikit-learn's method asks `_get_scorer` below.
+    # `score` uses `scoring`; scikit-learn's method calls `_get_scorer` below.
     score = sk.LogisticRegressionCV.score
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -231,7 +231,7 @@ class LogisticRegressionCV(Choosing, ProbabilityClassifier, sk.LogisticRegressio
         return tables["test"]["score"]
 
     def _get_scorer(self):
-        """The scorer that was asked for; by itself, accuracy."""
+        """The scorer of `scoring`; accuracy by default."""
         return get_scorer("accuracy" if self.scoring in ("warn", None) else self.scoring)
 
     def _chosen(self, stack, grid, scores):
@@ -263,7 +263,7 @@ class LogisticRegressionCV(Choosing, ProbabilityClassifier, sk.LogisticRegressio
 
 
 def _labels_of(data: ClassData) -> Array:
-    """Labels (n,) as they were given."""
+    """The original labels (n,)."""
     xp = namespace(data.labels.codes)
     codes = xp.astype(data.labels.codes, xp.int64, copy=False)
     return xp.take(data.labels.classes, codes, axis=0)

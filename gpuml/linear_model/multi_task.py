@@ -34,7 +34,7 @@ class _MultiTask(SparseCoefficients, FromSums):
         return random or super()._needs_sklearn(X, y)
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
-        """Check the rows of a fit or a search and bring them to where they are worked on."""
+        """Check the rows of a fit or a search and move them to their compute device."""
         batch = multifit_batch(self, X, y, sample_weight)
         if batch.y_is_flat:
             raise ValueError("For mono-task outputs, use ElasticNet")

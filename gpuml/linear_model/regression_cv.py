@@ -65,7 +65,7 @@ class SparseCV(Choosing, LinearPredictor):
             l1_ratio=np.repeat(ratios, grid.shape[1]),
             fit_intercept=np.full(grid.size, bool(self.fit_intercept)),
         )
-        # What divides zero by zero is told below by its name.
+        # Divisions of zero by zero raise a clear error below.
         with np.errstate(invalid="ignore", divide="ignore"):
             stack = self._path(folds, penalties, described)
             scorer = {"score": get_scorer("neg_mean_squared_error")}

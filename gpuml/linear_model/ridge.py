@@ -35,7 +35,7 @@ class RidgeEstimator(OnePass):
     multifit_params = ("alpha", "fit_intercept")
 
     def multifit_levels(self, n_columns: int, X: Any) -> str | None:
-        """Why categories of so many columns cannot stand apart from the features."""
+        """The reason why categories with so many columns cannot be kept apart, if any."""
         if self.solver == "svd":
             return "solver='svd' factors all columns; leave solver at the default"
         return None
@@ -157,7 +157,7 @@ class Ridge(LinearPredictor, RidgeEstimator, sk.Ridge):
         return super()._needs_sklearn(X, y)
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
-        """Check the rows of a fit or a search and bring them to where they are worked on."""
+        """Check the rows of a fit or a search and move them to their compute device."""
         return multifit_batch(self, X, y, sample_weight, numeric_strings=True)
 
     def multifit_rows(self, folds: Folds) -> int | None:

@@ -138,7 +138,7 @@ class RidgeClassifier(LinearClassifier, RidgeEstimator, sk.RidgeClassifier):
         return "several labels per row" if is_table(y) else super()._needs_sklearn(X, y)
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
-        """Check the rows of a search and bring them to where they are worked on.
+        """Check the rows of a search and move them to their compute device.
 
         Targets of the batch are the indicators of its classes; weights are those of the rows alone.
         """
@@ -192,7 +192,7 @@ class RidgeClassifier(LinearClassifier, RidgeEstimator, sk.RidgeClassifier):
 
 
 def with_binarizer(state: dict[str, Any]) -> dict[str, Any]:
-    """Attributes of a fitted classifier with what scikit-learn's `predict` asks of classes."""
+    """Attributes of a fitted classifier, with the binarizer that scikit-learn's `predict` uses."""
     if "classes_" in state and "_label_binarizer" not in state:
         binarizer = LabelBinarizer(neg_label=-1).fit(to_host(state["classes_"]))
         return {**state, "_label_binarizer": binarizer}
@@ -261,7 +261,7 @@ def with_class_weights(folds: Folds, class_weight: Any) -> Folds:
 
 
 def _balanced(counts: np.ndarray) -> np.ndarray:
-    """Weights (S, k) of classes that have so many rows (S, k)."""
+    """Balanced weights (S, k) of classes, from their counts (S, k)."""
     return counts.sum(axis=1, keepdims=True) / (counts.shape[1] * counts)
 
 

@@ -147,7 +147,7 @@ class RidgeClassifierCV(RidgeChoosing, LinearClassifier, sk.RidgeClassifierCV):
         return RidgeClassifier(fit_intercept=self.fit_intercept)
 
     def _scores_of_splits(self, folds, alphas):
-        """As of `RidgeCV`. Splits whose training part lacks a class are fitted by themselves."""
+        """As in `RidgeCV`. Splits whose training rows lack a class are fitted one by one."""
         batch, splits = folds.batch, folds.splits
         lacking, refused = _lacking(batch, splits), Refused(splits, batch.n_rows)
         if len(lacking) == len(splits):

@@ -38,7 +38,7 @@ class RidgeChoosing(Choosing):
         raise NotImplementedError
 
     def _scorer(self):
-        """The scorer that was asked for; by itself, R^2."""
+        """The scorer of `scoring`; R^2 by default."""
         return check_scoring(estimator=self, scoring=self.scoring, allow_none=True)
 
     def _choose(self, X, y, sample_weight):

@@ -23,7 +23,7 @@ from gpuml.metrics._outputs import is_raw
 from gpuml.metrics._problem import Problem
 from gpuml.metrics.residuals import ResidualMoments
 
-# What a scorer asks its model for, as kernels call it.
+# The response that a scorer uses, by scikit-learn's method name.
 RESPONSES = {"predict": LABELS, "predict_proba": PROBABILITY, "decision_function": DECISION}
 
 
@@ -47,7 +47,7 @@ class BatchScorer:
         return METRICS[self.metric].uses_moments
 
     def from_moments(self, moments: ResidualMoments) -> Array:
-        """Scores (...) of sums with leading axes (...); only where it `uses_moments`."""
+        """Scores (...) from sums with leading axes (...); only if it `uses_moments`."""
         return self.sign * evaluate_moments(self.metric, moments, self.options)
 
     def from_predictions(self, y_true: Array, y_pred: Array, weight: Array | None) -> Array:
@@ -70,7 +70,7 @@ class InertiaScorer:
 
 @dataclass(frozen=True)
 class ClassBatchScorer:
-    """A scorer that takes what many classifiers say of the same rows.
+    """A scorer for the predictions of many classifiers for the same rows.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class ClassBatchScorer:
     def from_responses(
         self, y: Array, response: Array, weight: Array | None, classes: np.ndarray
     ) -> Array:
-        """Scores (C,), float64, of what models say, as `response` names it, where that is.
+        """Scores (C,) in float64 from responses named by `response`, at their place.
 
         `y` are codes (m,) of the sorted `classes`, each of which has a row that weighs anything.
         Raises ValueError where the metric is not defined for such a problem, or for what some model
@@ -120,13 +120,13 @@ class ClassBatchScorer:
         return CLASS_METRICS[self.metric].uses_confusion and self.response == LABELS
 
     def from_confusion(self, matrices: Array, classes: np.ndarray) -> Array:
-        """Scores (C,) of confusion matrices (C, k, k); only where it `uses_confusion`."""
+        """Scores (C,) from confusion matrices (C, k, k); only if it `uses_confusion`."""
         return self.sign * evaluate_confusion(
             self.metric, matrices, np.asarray(classes), self.options
         )
 
     def _of_positive_class(self, response, classes):
-        """Scores (C, m) of the positive class where there are two; else what was given."""
+        """Scores (C, m) of the positive class if there are two; else the input."""
         if len(classes) != 2:
             return response
         options = {**CLASS_METRICS[self.metric].options, **self.options}

@@ -61,7 +61,7 @@ class Metric:
 
 
 METRICS: dict[str, Metric] = {}
-# Options of a metric that is what `score` of a model says, of one row and of a constant y too.
+# Options of a metric that equals `score` of a model, also for one row and for constant y.
 OF_MODELS = {"of_models": True, "force_finite": False}
 
 
@@ -124,7 +124,7 @@ def evaluate_moments(name: str, moments: ResidualMoments, options: Mapping[str, 
 
 
 def _of_targets(metric, found, options, n_rows):
-    """The metric of what its kernel has found for each target."""
+    """The metric from the kernel's result for each target."""
     if not isinstance(found, tuple):
         errors = found if metric.finish is None else metric.finish(found, namespace(found))
         return average_targets(errors, options.get("multioutput"))

@@ -30,7 +30,7 @@ from gpuml.metrics._confusion import confusion_matrices
 from gpuml.metrics._host import is_unreadable, on_host
 from gpuml.metrics._problem import Problem, host_labels
 
-# Labels that lie this close together are codes as they are; others are sorted.
+# Labels in so small a range are used as codes; others are sorted.
 DENSE_LABELS = 1024
 # More classes than this are counted by scikit-learn: pairs of them would not fit.
 MOST_LABELS = 4096
@@ -258,6 +258,6 @@ def _of_one_type(arrays, xp):
     if not any(xp.isdtype(x.dtype, "real floating") for x in arrays):
         return [xp.astype(x, xp.int64, copy=False) for x in arrays]
     arrays = [xp.astype(x, xp.float64, copy=False) for x in arrays]
-    # nan and infinity are not equal to what is left of them either.
+    # nan and infinity are no labels either.
     are_whole = [bool(xp.all(xp.isfinite(x) & (xp.floor(x) == x))) for x in arrays]
     return arrays if all(are_whole) else None

@@ -99,7 +99,7 @@ def matthews(confusion, problem, options):
 
 
 def kappa(confusion, problem, options):
-    """Agreement beyond what margins alone would give."""
+    """Agreement beyond chance, which follows from the margins."""
     xp = problem.xp
     if options["labels"] is not None:
         codes = _index(problem.codes_of(options["labels"]), confusion, xp)
@@ -123,7 +123,7 @@ def _disagreement(k, weights):
 
 
 def likelihood_ratio(which):
-    """The kernel of a likelihood ratio, "LR+" or "LR-", which is 1 where it is not defined."""
+    """The kernel of a likelihood ratio, "LR+" or "LR-"; 1 if it is undefined."""
 
     def kernel(confusion, problem, options):
         if not problem.is_binary:
@@ -154,7 +154,7 @@ def recall(confusion, problem, options):
 
 
 def f_score(confusion, problem, options):
-    """``(1 + b^2) right / (b^2 true + predicted)``, with b = 1 where there is no `beta`."""
+    """``(1 + b^2) right / (b^2 true + predicted)``, with b = 1 if there is no `beta`."""
     square = float(options.get("beta", 1.0)) ** 2
     if square == np.inf:
         return _share(confusion, problem, options, "F-score", lambda true, pred, right: true)
@@ -169,7 +169,7 @@ def f_score(confusion, problem, options):
 
 
 def jaccard(confusion, problem, options):
-    """Rows of a class that are predicted to be of it, over rows of which either is so."""
+    """Rows of a class predicted as such, over rows of which either is true."""
     if _zero_division(options["zero_division"]) not in (0, 1):
         raise ValueError("zero_division must be 'warn', 0 or 1.")
     return _share(

@@ -1,4 +1,4 @@
-"""Public functions of metrics, each made of scikit-learn's signature and of what is said here."""
+"""Public functions of metrics, made from scikit-learn's signatures and the texts here."""
 
 import inspect
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Whatever lives elsewhere, as what scikit-learn's functions can read."""
+"""Arrays of any library, in a form that scikit-learn's functions read."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ def is_unreadable(x: Any) -> bool:
 
 
 def on_host(x: Any) -> Any:
-    """`x` in CPU memory; what is there already comes back as it is."""
+    """`x` in CPU memory; an array that is there does not change."""
     x = gathered(x)
     if isinstance(x, list) and x and is_unreadable(x[0]):
         return [on_host(item) for item in x]

@@ -70,7 +70,7 @@ def check_parameters(caller: str, params: Mapping[str, Any]) -> None:
 
 
 def _as_plain(x, name):
-    """An array of any library; what holds numbers in CPU memory is read by scikit-learn."""
+    """An array of any library; scikit-learn reads data in CPU memory."""
     x = as_array(x)
     if is_array(x) and not is_numpy(x):
         # torch: scores are numbers, not part of a graph.

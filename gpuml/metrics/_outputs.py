@@ -25,7 +25,7 @@ def fraction_explained(numerator: Array, denominator: Array, *, force_finite: bo
     it nan and -inf. A numerator that is not finite gives a score that is not finite either.
     """
     xp = namespace(numerator)
-    # NumPy warns of what was asked for by force_finite=False.
+    # NumPy would warn about the result of force_finite=False.
     with np.errstate(divide="ignore", invalid="ignore"):
         if not force_finite:
             return 1.0 - numerator / denominator
@@ -35,7 +35,7 @@ def fraction_explained(numerator: Array, denominator: Array, *, force_finite: bo
 
 
 def average_targets(values: Array, multioutput: Any, variance: Array | None = None) -> Array:
-    """Values (..., t) averaged over targets as `multioutput` says: (...), or as they are.
+    """Values (..., t) averaged over targets by `multioutput`: (...), or unchanged.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ def average_targets(values: Array, multioutput: Any, variance: Array | None = No
 
 
 def is_raw(options: Mapping[str, Any]) -> bool:
-    """Whether options ask for one value per target."""
+    """Whether options select one value per target."""
     return _is(options.get("multioutput"), "raw_values")
 
 

@@ -130,12 +130,12 @@ default=np.nan
 
 
 def positive_likelihood_ratio(y_true, y_pred):
-    """The LR+ of `class_likelihood_ratios`, 1 where it is not defined, for the scorer."""
+    """The LR+ of `class_likelihood_ratios`, 1 if it is undefined, for the scorer."""
     return class_likelihood_ratios(y_true, y_pred, replace_undefined_by=1.0)[0]
 
 
 def negative_likelihood_ratio(y_true, y_pred):
-    """The LR- of `class_likelihood_ratios`, 1 where it is not defined, for the scorer."""
+    """The LR- of `class_likelihood_ratios`, 1 if it is undefined, for the scorer."""
     return class_likelihood_ratios(y_true, y_pred, replace_undefined_by=1.0)[1]
 
 

@@ -44,7 +44,7 @@ class Ranking:
         changes = ranked[:, 1:] != ranked[:, :-1]
         end = xp.ones((scores.shape[0], 1), dtype=xp.bool, device=device_of(scores))
         is_last = xp.reshape(xp.concat([changes, end], axis=1), (-1,))
-        # A tie of each model is numbered, those of the next model go on from there.
+        # Ties are numbered continuously over all models.
         number = xp.cumulative_sum(xp.astype(is_last, xp.int64)) - xp.astype(is_last, xp.int64)
         ends = xp.nonzero(is_last)[0]
         before = xp.full((1,), -1, dtype=ends.dtype, device=device_of(ends))

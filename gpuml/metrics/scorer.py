@@ -41,7 +41,7 @@ __all__ = [
     "get_scorer_names",
 ]
 
-# What scikit-learn says of words that it does not know.
+# scikit-learn's error for an unknown string.
 WRONG_VALUE = re.compile(r"a str among \{(?P<known>.*?)\}.* Got '(?P<given>\w+)' instead\.", re.S)
 WRONG_SCORER = re.compile(r"'(?P<given>\w+)' is not a valid scoring value")
 # Our functions by the names of their metrics.
@@ -200,7 +200,7 @@ def _scorer_for(scoring):
 def batch_scorer(
     scorer: Any, *, has_decisions: bool = True
 ) -> BatchScorer | ClassBatchScorer | InertiaScorer | LikelihoodScorer | None:
-    """The batched form of a scorer, or None where it has to be called model by model.
+    """The batched form of a scorer; None if it must be called for each model.
 
     `has_decisions` says whether its models have a `decision_function`.
     """
@@ -238,7 +238,7 @@ _OWN_SCORES: dict[
 
 
 def _metric_of(function):
-    """Name of a metric of ours or of scikit-learn; None for any other function."""
+    """The name of a metric of gpuml or scikit-learn; None for other functions."""
     name = getattr(function, "__name__", "")
     ours = FUNCTIONS.get(name)
     theirs = [vars(module).get(name) for module in (sk, sk._scorer)]
@@ -246,7 +246,7 @@ def _metric_of(function):
 
 
 def _own_score(estimator):
-    """The batched form of what `score` of an estimator is for certain; None where it is not.
+    """The batched form of an estimator's `score`, if it is known; else None.
 
     It is scikit-learn's, or the estimator says so beside it.
     """
@@ -254,7 +254,7 @@ def _own_score(estimator):
         return _own_score(estimator.steps[-1][1])  # which is what the pipeline's calls
     kind = type(estimator)
     score = _owner(kind, "score")
-    # A subclass that has a `score` of its own does not inherit what its parent said of the old one.
+    # A subclass with its own `score` does not inherit the declaration of its parent.
     if score is not None and _owner(kind, "multifit_score") is score:
         name = kind.multifit_score
     else:
@@ -270,7 +270,7 @@ def _owner(kind, name):
 
 
 class _DeviceScorer(_Scorer):
-    """scikit-learn's scorer for metrics that take predictions where they are."""
+    """scikit-learn's scorer for metrics that take predictions on any device."""
 
     def _score(self, method_caller, estimator, X, y_true, **kwargs):
         _check_response_method(estimator, self._response_method)
@@ -283,7 +283,7 @@ class _HostScorer(_Scorer):
     """scikit-learn's scorer that also takes data and predictions NumPy cannot read."""
 
     def _score(self, method_caller, estimator, X, y_true, **kwargs):
-        # Asked here already, so that an error names the estimator and not the view of it.
+        # Check here, so that an error names the estimator and not the view.
         _check_response_method(estimator, self._response_method)
         if is_unreadable(X) or is_unreadable(getattr(estimator, "classes_", None)):
             estimator = _HostView(estimator, ("classes_", *_RESPONSES))

@@ -50,7 +50,8 @@ __all__ = [
     "validation_curve",
 ]
 
-# What a grid needs not. scikit-learn's halving is experimental, and has to be switched on.
+# Names that a grid search does not need. scikit-learn's halving is experimental: a user has to
+# enable it.
 _LATER = {
     "ConformalRegressor": "gpuml.model_selection.conformal",
     "Explanation": "gpuml.model_selection.explain",

@@ -1,4 +1,4 @@
-"""Fitted searches in notebooks: the best candidate, the plan and what it cost, and a picture."""
+"""Notebook view of fitted searches: the best candidate, the plan and its costs, and a picture."""
 
 import base64
 import io
@@ -14,11 +14,11 @@ from gpuml._arrays.transfers import format_bytes
 
 SHOWN_STEPS = 5
 LONGEST_VALUE = 80
-# Pictures of more marks than that are smaller as PNG.
+# A picture with more marks is smaller as PNG.
 MOST_MARKS_OF_SVG = 400
-# More numbers have no room in a small picture.
+# More numbers do not fit into a small picture.
 MOST_NUMBERS = 40
-# Lines of more candidates cannot be told from each other.
+# Lines of more candidates cannot be told apart.
 MOST_CANDIDATES = 1000
 SIZE = (5.6, 3.3)
 
@@ -31,10 +31,10 @@ STYLE = (
 
 
 def search_html(search: Any, diagram: str) -> str:
-    """HTML of a search: what it found and did, above scikit-learn's diagram of it.
+    """HTML of a search: its results and its plan, above scikit-learn's diagram.
 
-    The diagram alone for searches that are not fitted, in terminals, which show no HTML, and for
-    whatever cannot be described: a representation never raises.
+    The diagram alone if the search is not fitted, in terminals, and if the description fails: a
+    representation never raises.
     """
     if not hasattr(search, "cv_results_") or not _shows_html():
         return diagram
@@ -44,12 +44,12 @@ def search_html(search: Any, diagram: str) -> str:
             return f"{STYLE}<div class='gpuml-search'>{_table(search)}{_picture(search)}</div>" + (
                 diagram
             )
-    except Exception:  # users see the diagram, and not a traceback in place of an object
+    except Exception:  # users see the diagram instead of a traceback
         return diagram
 
 
 def _shows_html():
-    """Whether HTML can be shown: IPython asks in a terminal too."""
+    """Whether the front end shows HTML: IPython calls representations in a terminal too."""
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return shell is None or "text/html" in shell.display_formatter.active_types
@@ -65,13 +65,13 @@ def _table(search):
 
 
 def plan_rows(rows: Sequence[tuple[str, str]]) -> str:
-    """A table of names, and what stands beside each, as HTML."""
+    """An HTML table of names and their values."""
     cells = [f"<tr><th>{escape(name)}</th><td>{value}</td></tr>" for name, value in rows]
     return f"<table>{''.join(cells)}</table>"
 
 
 def plan_html(plan: Any) -> str:
-    """HTML of a plan by itself: its steps, why they were not one, what was moved, seconds."""
+    """HTML of a plan: its steps, the reasons for them, moved bytes, seconds."""
     rows = [*_plan(plan)]
     if plan.seconds is not None:
         rows.append(("time", escape(f"{_time(plan.seconds)} in all")))
@@ -79,7 +79,7 @@ def plan_html(plan: Any) -> str:
 
 
 def _best(search):
-    """Nothing for several metrics none of which decides."""
+    """The best candidate; nothing if there are several metrics and none is selected."""
     index = getattr(search, "best_index_", None)
     if index is None:
         return
@@ -94,7 +94,7 @@ def _best(search):
 
 
 def _score(table, metric, index):
-    if f"mean_test_{metric}" not in table:  # Hyperband's
+    if f"mean_test_{metric}" not in table:  # Hyperband's table
         return table[f"test_{metric}"][index], ""
     spread = table[f"std_test_{metric}"][index]
     return table[f"mean_test_{metric}"][index], f" &plusmn; {spread:.2g}"
@@ -125,7 +125,7 @@ def _plan(plan):
 
 
 def _seconds(search):
-    """Of `fit`, and what of it is known: fits and scores side by side may add up to more."""
+    """Seconds of `fit`, and of its parts: parallel fits and scores may add up to more."""
     parts = []
     whole = getattr(getattr(search, "plan_", None), "seconds", None)
     if whole is not None:
@@ -152,8 +152,8 @@ def _time(seconds):
 def _picture(search):
     """The picture as an image in the page; nothing without matplotlib.
 
-    As an image, and not as SVG among the page's own elements: its names do not meet those of other
-    pictures, and whatever values of parameters say is no markup.
+    An image, because names inside an inline SVG could clash with other pictures, and parameter
+    values could contain markup.
     """
     n_candidates = len(search.cv_results_["params"])
     if not 2 <= n_candidates <= MOST_CANDIDATES:
@@ -168,7 +168,7 @@ def _picture(search):
         return ""
     from gpuml.inspection import SearchDisplay
 
-    # A figure of its own, without pyplot: no backend starts, and no window stays open.
+    # A figure without pyplot: no backend starts, and no window stays open.
     with rc_context({"text.usetex": False, "font.size": 9}):
         figure = Figure(figsize=SIZE, layout="constrained", facecolor="white")
         SearchDisplay.from_search(

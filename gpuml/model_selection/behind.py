@@ -1,7 +1,7 @@
-"""A search behind other steps of a pipeline, whose fits are inside those of other splits.
+"""A search after other steps of a pipeline, fitted inside the splits of an outer cross-validation.
 
-The steps are fitted to an outer training part, and the search splits what they make of it. So its
-fits are those of whole pipelines whose first steps are fitted to the outer part.
+The steps are fitted to an outer training set, and the search splits their output. So its fits are
+fits of whole pipelines whose first steps are fitted to the outer training set.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ MODEL = "model of the search"
 
 
 def search_in(estimator: Any) -> Any:
-    """The search that an estimator is, or that a pipeline ends in; None where there is none."""
+    """The search that an estimator is, or that ends a pipeline; None if there is none."""
     steps = getattr(estimator, "steps", None) if isinstance(estimator, Pipeline) else None
     last = steps[-1][1] if steps else estimator
     return last if isinstance(last, BaseSearchCV) else None
@@ -54,18 +54,18 @@ class Behind:
             self.whole.estimator = clone(Pipeline([*first, *last]))
 
     def candidates(self) -> list[Mapping[str, Any]]:
-        """The candidates of the search, as of whole pipelines."""
+        """The candidates of the search, as candidates of the whole pipeline."""
         found = clone(self.search)._candidates()
         if not self.n_steps or self._is_pipeline:
             return found
         return [{f"{MODEL}__{name}": value for name, value in each.items()} for each in found]
 
     def outside(self, owners: Sequence[int]) -> Outside:
-        """Which splits are inside others, to whose training parts the steps before are fitted."""
+        """Which splits are inside others, whose training rows the first steps are fitted to."""
         return Outside(self.n_steps, tuple(owners))
 
     def inner(self, model: Any) -> Any:
-        """The model of the search, of a whole pipeline."""
+        """The model of the search, from a fitted whole pipeline."""
         if not self.n_steps:
             return model
         if not self._is_pipeline:
@@ -75,7 +75,7 @@ class Behind:
         return own
 
     def assembled(self, share: Any, search: Any) -> Any:
-        """A fitted search behind the fitted steps of `whole` of what it has."""
+        """A fitted search after its fitted first steps."""
         if not self.n_steps:
             return search
         out = clone(self.estimator)
@@ -85,9 +85,9 @@ class Behind:
         return out
 
     def obstacle(self, given: Task, task: Task) -> str | None:
-        """Why the fits of the search are not those of whole pipelines.
+        """The reason why the fits of the search are not fits of whole pipelines, if any.
 
-        `given` is the task of the fits around, `task` that of the search.
+        `given` is the task of the outer fits, `task` that of the search.
         """
         if not self.n_steps:
             return None
@@ -112,7 +112,7 @@ class Behind:
         return None
 
     def fits_obstacle(self, fits: Any) -> str | None:
-        """Why what fits whole pipelines does not fit their first steps to other parts."""
+        """The reason why `fits` cannot fit the first steps to other rows than the model, if any."""
         if not self.n_steps or (isinstance(fits, AffinePipeline) and fits.table is None):
             return None
         names = ", ".join(type(step).__name__ for _, step in self.before)

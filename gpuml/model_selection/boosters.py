@@ -1,9 +1,9 @@
 """Boosted ensembles that differ in their number of rounds: the largest is fitted, others read off.
 
-The first m rounds of a fit of n > m are the fit of m: rounds are made one after the other, and
-random numbers are read on. That is so for scikit-learn's gradient boosting, XGBoost, LightGBM and
-CatBoost, but for what their `_why_alone` below says. A fit that stops early stops at the same
-round, however many more it may have had.
+The first m rounds of an ensemble with n > m rounds are the ensemble with m rounds: rounds are made
+in order, and random numbers are drawn in order. This holds for scikit-learn's gradient boosting,
+XGBoost, LightGBM and CatBoost, with the exceptions in their `_why_alone` below. Early stopping
+happens at the same round whatever the maximum is.
 """
 
 import sys
@@ -19,7 +19,7 @@ from gpuml.model_selection.candidates import GROWN
 from gpuml.model_selection.one_fit import OneFit, is_count, is_seed, shallow
 from gpuml.model_selection.prefix_keys import estimator_key
 
-# Methods that give predictions for rows.
+# Methods that predict.
 PREDICTING = ("predict", "predict_proba", "predict_log_proba", "decision_function")
 
 
@@ -59,7 +59,7 @@ class Library:
 
 
 def library_of(estimator: Any) -> Library | None:
-    """The library that has the class of an estimator; a subclass may boost otherwise."""
+    """The library of an estimator's class; None for subclasses, which may boost differently."""
     name = type(estimator).__name__
     for library in LIBRARIES:
         module = sys.modules.get(library.module)
@@ -69,7 +69,7 @@ def library_of(estimator: Any) -> Library | None:
 
 
 class OneBooster(OneFit):
-    """Boosted ensembles of fewer rounds than one that is fitted."""
+    """Boosted ensembles with fewer rounds than a fitted one."""
 
     def __init__(self, fitted: Any, X: Any, y: Any, parts: Sequence[Any]):
         super().__init__(fitted, X, y, parts)
@@ -78,13 +78,13 @@ class OneBooster(OneFit):
 
     @staticmethod
     def varying(estimator: Any) -> tuple[str, ...]:
-        """Names of the number of rounds."""
+        """The names of the number of rounds."""
         library = library_of(estimator)
         return () if library is None else library.sizes[type(estimator).__name__]
 
     @staticmethod
     def key(estimator: Any) -> Hashable | None:
-        """Equal for models that differ in their number of rounds alone."""
+        """A key, equal for models that differ only in their number of rounds."""
         model = estimator
         names = OneBooster.varying(model)
         if not names or OneBooster.why_alone(model) is not None or not is_count(size_of(model)):
@@ -93,7 +93,7 @@ class OneBooster(OneFit):
 
     @staticmethod
     def why_alone(model: Any) -> str | None:
-        """Why a model is not read off another one."""
+        """The reason why a model cannot be read off another one, if any."""
         seed = getattr(model, "random_state", None)
         if seed is not None and not is_seed(seed):
             return "a generator as random_state draws differently for each fit; set an integer"
@@ -101,25 +101,25 @@ class OneBooster(OneFit):
 
     @staticmethod
     def largest(models: Sequence[Any], X: Any) -> Any:
-        """The model of most rounds."""
+        """The model with the most rounds."""
         return max(models, key=size_of)
 
     @staticmethod
     def words(names: Collection[str]) -> tuple[str, ...]:
-        """That rounds are made once."""
+        """Text: rounds are made once."""
         return (GROWN,)
 
     def order(self, model: Any) -> Any:
-        """From few rounds to many."""
+        """The number of rounds."""
         return size_of(model)
 
     def model(self, unfitted: Any) -> Any:
-        """What an unfitted model would be if it were fitted by itself."""
+        """The fitted model that a fit of `unfitted` would give."""
         out = self._library.first(self.fitted, size_of(unfitted))
         return like(out, unfitted)
 
     def answering(self, unfitted: Any) -> Any:
-        """A model that predicts the same."""
+        """A model with the same predictions."""
         n_rounds, options = size_of(unfitted), self._library.options
         if options is not None:
             out = shallow(self.fitted)
@@ -143,14 +143,14 @@ class OneBooster(OneFit):
 
 
 class Stages:
-    """Predictions after each round, which are read on and never back."""
+    """Predictions after each round, read forwards only."""
 
     def __init__(self, rounds: Any):
         self._rounds, self.n_read = iter(rounds), 0
         self._last: Any = None
 
     def after(self, n_rounds: int) -> Any:
-        """Predictions after some rounds; after the last where there are fewer."""
+        """Predictions after some rounds, or after the last one."""
         while self.n_read < n_rounds:
             following = next(self._rounds, None)
             if following is None:
@@ -161,10 +161,10 @@ class Stages:
 
 @contextmanager
 def fit_threads(model: Any, threads: int | None) -> Iterator[None]:
-    """A fit of an ensemble inside uses at most so many threads; None is as many as it would.
+    """Limit the threads of an ensemble's fit inside this context; None sets no limit.
 
-    One that is told no number would use all cores, whatever runs beside it. A smaller number that
-    the user has set stays.
+    Without a limit a fit uses all cores, even beside other fits. A smaller number set by the user
+    stays.
     """
     library = library_of(model)
     name = "" if library is None or threads is None else library.threads
@@ -181,7 +181,7 @@ def fit_threads(model: Any, threads: int | None) -> Iterator[None]:
 
 
 def _put_back(model, name, given):
-    if hasattr(model, "_init_params"):  # CatBoost refuses changes of fitted models
+    if hasattr(model, "_init_params"):  # CatBoost refuses to change fitted models
         model._init_params.pop(name, None)
         model._init_params.update({} if given is None else {name: given})
     else:
@@ -189,7 +189,7 @@ def _put_back(model, name, given):
 
 
 class SharedBins:
-    """Matrices of XGBoost for one training part, made once for candidates of equal bins.
+    """XGBoost's matrices for one training set, shared by candidates with equal bins.
 
     XGBoost takes a matrix for each fit: quantiles of each feature, and the bin of each value. It
     depends on the rows, their targets and weights, and a few parameters.
@@ -206,7 +206,7 @@ class SharedBins:
 
     @contextmanager
     def lent_to(self, model: Any) -> Iterator[None]:
-        """A fit of a model inside takes its matrix from here."""
+        """Inside this context, a fit of the model takes its matrix from here."""
         library = library_of(model)
         if library is None or not hasattr(model, library.matrix or ""):
             yield
@@ -232,22 +232,22 @@ class SharedBins:
         return matrix
 
 
-# Parameters that a matrix of XGBoost depends on, besides what it is made of.
+# The parameters on which an XGBoost matrix depends.
 _OF_BINS = ("tree_method", "device", "booster", "n_jobs", "max_bin")
 
 
 def _is_same(a, b):
-    """Whether values are the same object, or equal: encoded labels are made for each fit."""
+    """Whether values are identical or equal: encoded labels are new objects in each fit."""
     if a is b:
         return True
     if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
         return a.dtype == b.dtype and a.ndim == 1 and np.array_equal(a, b)
     is_plain = isinstance(a, int | float | str) and type(a) is type(b)
-    return is_plain and (a == b or (a != a and b != b))  # nan is what is missing
+    return is_plain and (a == b or (a != a and b != b))  # nan marks missing values
 
 
 def _known(library: Library | None) -> Library:
-    assert library is not None  # `varying` looks before
+    assert library is not None  # `varying` was called before
     return library
 
 
@@ -260,25 +260,25 @@ def size_of(model: Any) -> int:
 
 
 def like(fitted: Any, unfitted: Any) -> Any:
-    """A fitted model with the number of rounds that an unfitted one has."""
+    """A fitted model with the number of rounds of an unfitted one."""
     params = unfitted.get_params(deep=False)
     size = {name: params[name] for name in OneBooster.varying(unfitted) if name in params}
-    for name in ("_other_params", "_init_params"):  # of LightGBM and CatBoost, and of the original
+    for name in ("_other_params", "_init_params"):  # LightGBM and CatBoost keep them here
         if name in vars(fitted):
             setattr(fitted, name, dict(getattr(fitted, name)))
-    if "_init_params" in vars(fitted):  # CatBoost refuses changes of fitted models
+    if "_init_params" in vars(fitted):  # CatBoost refuses to change fitted models
         fitted._init_params.update(size)
         return fitted
     return fitted.set_params(**size)
 
 
 def _told(own, options):
-    """A method that is told how many rounds to use."""
+    """A method that passes the number of rounds."""
 
     def method(X, **params):
         return own(X, **{**options, **params})
 
-    method.__name__ = own.__name__  # scorers ask for it by its name
+    method.__name__ = own.__name__  # scorers look at its name
     return method
 
 
@@ -302,7 +302,7 @@ def _first_in_sklearn(fitted, n):
         n = min(n, len(out._predictors))
         out._predictors = out._predictors[:n]
         for name in ("train_score_", "validation_score_"):
-            # Scores before the first round, too; none of fits that do not stop early.
+            # One score more than rounds; none if the fit does not stop early.
             setattr(out, name, getattr(out, name)[: n + 1])
         return out
     n = min(n, out.n_estimators_)
@@ -334,7 +334,7 @@ def _first_in_xgboost(fitted, n):
     return out
 
 
-# Names by which LightGBM knows numbers of rounds, and early stops, besides the documented ones.
+# Undocumented aliases of LightGBM for the number of rounds and for early stopping.
 _ALIASES = (
     *("num_iterations", "num_iteration", "n_iter", "num_tree", "num_trees", "num_round"),
     *("num_rounds", "nrounds", "num_boost_round", "max_iter", "early_stopping"),

@@ -1,4 +1,4 @@
-"""How much a score and a model depend on the rows that there happen to be: resamples of them."""
+"""Bootstrap distributions of scores."""
 
 from dataclasses import replace
 from numbers import Integral, Real
@@ -24,7 +24,7 @@ from gpuml.model_selection.route import AtOnce, fit_weight, route
 from gpuml.model_selection.validation import job_of
 from gpuml.solvers.resampled import counts_of, resampled
 
-# Resamples that are fitted side by side: numbers of their rows take memory, or their moments.
+# How many resamples are fitted together: their row counts, or their moments, take memory.
 SIDE_BY_SIDE, MOMENT_BYTES = 16, 2**30
 
 
@@ -93,9 +93,9 @@ def bootstrap_score(
 
     Notes
     -----
-    A model of a resample has seen 63 % of the rows, so that scores are a little lower than those
-    of models of all rows. The interval is of scores of models fitted anew to data of this kind, not
-    of the score of one model.
+    A resample contains 63 % of the rows, so scores are a little lower than those of models of all
+    rows. The interval describes scores of models fitted to new data of this kind, not the score of
+    one model.
 
     References
     ----------
@@ -121,7 +121,7 @@ def bootstrap_score(
         check_scoring(estimator, scoring),
         "bootstrap_score",
         groups=None,
-        cv=KFold(2),  # which is not asked
+        cv=KFold(2),  # unused
         params=params,
         n_jobs=n_jobs,
         return_train_score=False,
@@ -143,12 +143,12 @@ def bootstrap_score(
 
 
 def _from_sums(job: Job, n_resamples: int, seed: int) -> np.ndarray | None:
-    """Scores of models from moments; None where they need more, or lack digits."""
+    """Scores of models from moments; None if the models need more, or more digits."""
     scorer = batch_scorer(job.task.scorer, has_decisions=False)
     each = route(job.estimator, [{}], job.X, job.task)[0]
     if not isinstance(each, AtOnce) or not isinstance(scorer, BatchScorer):
         return None
-    # Those with a model for each target are solved from moments.
+    # A model for each target follows from moments.
     if not (scorer.uses_moments and each.fits.multifit_targets):
         return None
     batch = each.fits.multifit_batch(job.X, job.y, fit_weight(each.fits, job.task))
@@ -162,7 +162,7 @@ def _from_sums(job: Job, n_resamples: int, seed: int) -> np.ndarray | None:
         folds = resampled(batch, slice(first, min(first + step, n_resamples)), seed)
         try:
             stack = each.fits.multifit(folds, each.group.varying)
-        except NeedsAllRows:  # of resamples that moments do not solve
+        except NeedsAllRows:  # some resamples cannot be solved from moments
             return None
         sums = stack.residual_moments("test") if isinstance(stack, RegressionStack) else None
         if sums is None or not bool(to_host(sums[1]).all()):

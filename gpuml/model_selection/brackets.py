@@ -1,6 +1,6 @@
-"""Hyperband's plan: brackets of successive halving, who goes on in each of them, and its tables.
+"""Hyperband's plan: brackets of successive halving, their promotions, and its result tables.
 
-Everything here is arithmetic on numbers of calls and scores; what a call trains is open.
+This module only computes with numbers of calls and scores; the caller decides what a call trains.
 """
 
 import math
@@ -31,12 +31,12 @@ class Bracket:
 
     @property
     def n_models(self) -> int:
-        """Models that begin."""
+        """The number of models at the start."""
         return self.rungs[0][0]
 
     @property
     def n_calls(self) -> int:
-        """Calls for all models together."""
+        """The number of calls of all models together."""
         before, total = 0, 0
         for n_models, n_calls in self.rungs:
             total += n_models * (n_calls - before)
@@ -73,7 +73,7 @@ def plan_brackets(max_calls: int, eta: int) -> list[Bracket]:
     0 ((5, 81),)
     """
     largest = 0
-    while eta ** (largest + 1) <= max_calls:  # a logarithm of floats would round 243 down
+    while eta ** (largest + 1) <= max_calls:  # a floating-point logarithm would round 243 down
         largest += 1
     plan = []
     for s in range(largest, -1, -1):
@@ -111,7 +111,7 @@ class Entry:
 
     @property
     def n_calls(self) -> int:
-        """Calls so far."""
+        """The number of calls so far."""
         return self.records[-1]["partial_fit_calls"] if self.records else 0
 
     @property
@@ -121,7 +121,7 @@ class Entry:
 
 
 class BracketRun:
-    """A bracket on its way: says who is trained next, given scores of those trained before.
+    """A running bracket: it says which models to train next, given the scores so far.
 
     Depends on nothing but scores of this bracket, so brackets may run in any order or together.
 
@@ -149,7 +149,7 @@ class BracketRun:
         self._rung = 0
 
     def next(self) -> list[tuple[Entry, int]]:
-        """Models to train now and the calls that each is to have had then; none at the end."""
+        """The models to train now, with their total numbers of calls; empty at the end."""
         while True:
             wanted = self.bracket.rungs[self._rung][1]
             on_the_way = [e for e in self.alive if not e.stopped and e.n_calls < wanted]
@@ -163,18 +163,18 @@ class BracketRun:
     def record(
         self, entry: Entry, record: dict[str, Any], state: Any, error: str | None = None
     ) -> None:
-        """Note what became of a model."""
+        """Record the result of training a model."""
         entry.records.append(record)
         entry.state, entry.error = state, error
         entry.stopped = error is not None or self._is_on_a_plateau(entry)
 
     @property
     def best(self) -> Entry:
-        """The best of those that came to the last rung; of equal ones the first."""
+        """The best model of the last rung; of equal ones the first."""
         return max(self.alive, key=lambda e: (or_least(e.score), -e.number))
 
     def _step(self, entry):
-        """Calls until a model is scored at the latest; what follows is compared with the first."""
+        """The number of calls after which a model is scored at the latest."""
         if not self.patience:
             return self.bracket.rungs[-1][1]
         return self.patience if entry.records else 1
@@ -194,12 +194,12 @@ class BracketRun:
 
 
 def or_least(score: float) -> float:
-    """A score that compares: nan is less than all others."""
+    """A score that can be compared: nan counts as less than all others."""
     return -math.inf if math.isnan(score) else score
 
 
 def described(brackets: Iterable[tuple]) -> dict[str, Any]:
-    """Metadata from the number, models, calls and decisions of each bracket."""
+    """Metadata: number, models, calls and decisions of each bracket."""
     rows = [
         {
             "bracket": number,

@@ -1,4 +1,4 @@
-"""Candidates that can share one pass over the rows, and the plan that says so."""
+"""The plan of a search: steps, ways of fitting, and the reasons for them."""
 
 import time
 import warnings
@@ -15,14 +15,14 @@ from sklearn.base import clone
 from gpuml._arrays import transfer_observers
 from gpuml._settings.suggestions import did_you_mean
 
-# Reasons that a step of a plan prints.
+# How many reasons a step of a plan prints.
 MOST_REASONS = 3
-# Ways in which the fits of a step are made.
+# The ways of fitting that a step of a plan names.
 ALONE = "one by one"
 ON_EACH_FOLD = "candidates together on each fold"
 TOGETHER = "all candidates together"
 NOT_FITTED = "not fitted"
-# What fits have in common.
+# The work that fits share.
 COMMON = "shared steps"
 STEPS = "shared steps fitted once per fold"
 STEPS_OF_TASKS = "shared steps fitted once per task"
@@ -35,29 +35,11 @@ BINNED = "XGBoost bins computed once per fold"
 SAME = "one fit for equal candidates"
 QUERIED = "one neighbour search per fold"
 KERNELS = "one distance or kernel matrix per fold"
-
-
-@dataclass(frozen=True)
-class Group:
-    """Candidates of one call: equal but for parameters that may differ within one pass.
-
-    Attributes
-    ----------
-    shared : dict
-        Parameters that all of them have.
-    varying : list of dicts
-        The rest of the parameters of each.
-    positions : list of int
-        Where each stands among all candidates.
-    """
-
-    shared: dict[str, Any]
-    varying: list[dict[str, Any]]
-    positions: list[int]
+BY_METHOD = "fits shared by __sklearn_multifit__"
 
 
 def check_names(estimator: Any, candidates: Sequence[Mapping[str, Any]]) -> None:
-    """Raise what `set_params` raises for a name that the estimator lacks, with what was meant.
+    """Raise the error of `set_params` for an unknown name, with a suggestion.
 
     A candidate may bring the step that has the parameter: only its own `set_params` knows.
     """
@@ -75,28 +57,6 @@ def check_names(estimator: Any, candidates: Sequence[Mapping[str, Any]]) -> None
             raise ValueError(f"{error}{did_you_mean(name, known)}") from None
 
 
-def group_candidates(
-    candidates: Sequence[Mapping], may_vary: Sequence[str] | Callable[[Mapping], Sequence[str]]
-) -> list[Group]:
-    """Groups of candidates whose parameters other than `may_vary` are the same.
-
-    `may_vary` are names, or a function that gives those of a candidate.
-    """
-    groups: list[Group] = []
-    for position, candidate in enumerate(candidates):
-        names = may_vary(candidate) if callable(may_vary) else may_vary
-        shared = {name: value for name, value in candidate.items() if name not in names}
-        varying = {name: value for name, value in candidate.items() if name in names}
-        for group in groups:
-            if _equal(group.shared, shared):
-                group.varying.append(varying)
-                group.positions.append(position)
-                break
-        else:
-            groups.append(Group(shared, [varying], [position]))
-    return groups
-
-
 @dataclass(frozen=True)
 class Step:
     """One step of a plan: `n_fits` fits in `n_passes` passes over the rows on `place`.
@@ -112,7 +72,7 @@ class Step:
 
     @property
     def told(self) -> str:
-        """Why its fits were not all made at once, and how they were; "" where they were."""
+        """How its fits were made and why they were not all made together; "" if they were."""
         return words_of_reasons(self.reasons, self.n_fits, self.why)
 
     def __str__(self):
@@ -132,7 +92,7 @@ def number(n: int, noun: str) -> str:
 
 
 def words_of_reasons(reasons: Sequence[str], n_fits: int, why: str) -> str:
-    """What was in the way of fitting all candidates at once, and how fits are made instead."""
+    """The reasons why candidates were not fitted together, and how they are fitted instead."""
     if not reasons:
         return ""
     text = "; ".join(reasons[:MOST_REASONS])
@@ -153,9 +113,9 @@ def groups_together(n_groups: int) -> str:
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a candidate was not fitted together with others.
+    """The reason why a candidate was not fitted together with others.
 
-    `raised` says that it is an error, which nobody was told of so far.
+    `raised` says that the reason is an error that was not reported yet.
     """
 
     reason: str
@@ -166,13 +126,13 @@ NOTHING = Refusal("")
 
 
 def refusal_of(reasons: Iterable[str | None]) -> Refusal:
-    """Each reason once; None is none."""
+    """The refusal for several reasons, each once; None is no reason."""
     return Refusal("; ".join(dict.fromkeys(filter(None, reasons))))
 
 
 @dataclass(frozen=True)
 class Made:
-    """How the result of a candidate on a split came about.
+    """How the result of a candidate on a split was made.
 
     Attributes
     ----------
@@ -197,7 +157,7 @@ class Made:
     raised: str = ""
 
     def after(self, refusal: Refusal) -> "Made":
-        """The same, where the candidate was to be fitted together with others before."""
+        """The same, for a candidate that was refused by a group fit before."""
         raised = self.raised or (refusal.reason if refusal.raised else "")
         reasons = dict.fromkeys(filter(None, [refusal.reason, self.reason]))
         return replace(self, reason="; ".join(reasons), raised=raised)
@@ -211,7 +171,7 @@ def steps_of(
     by_task: bool = False,
     error_score: Any = np.nan,
 ) -> tuple[Step, ...]:
-    """What was done for the results of candidates on splits: a step for each way of fitting.
+    """The steps of a plan for results of candidates on splits: one for each way of fitting.
 
     Parameters
     ----------
@@ -254,7 +214,7 @@ def _step(way, made, place, route, by_task):
 
 
 def raised_words(error: BaseException) -> str:
-    """An error as a reason."""
+    """An error as the text of a reason."""
     return f"{type(error).__name__}: {error}"
 
 
@@ -263,7 +223,7 @@ def tell_unrepeated(
     results: Mapping[int, Sequence[Mapping[str, Any]]],
     error_score: Any,
 ) -> None:
-    """Warn of errors of groups that no candidate of them raised by itself.
+    """Warn about errors of group fits that no single fit of a candidate repeated.
 
     Parameters
     ----------
@@ -282,7 +242,7 @@ def tell_unrepeated(
 
 
 def failed(result: Mapping[str, Any], error_score: Any) -> bool:
-    """Whether a fit failed, or one of its scores."""
+    """Whether a fit or one of its scores failed."""
     scores = result.get("test_scores")
     values = list(scores.values()) if isinstance(scores, dict) else [scores]
     return result.get("fit_error") is not None or any(
@@ -291,7 +251,7 @@ def failed(result: Mapping[str, Any], error_score: Any) -> bool:
 
 
 def _warn_unrepeated(raised: Mapping[str, Sequence[bool]]) -> None:
-    """Say which errors were of fitting together only: by text, which fits by themselves failed."""
+    """Warn about errors of group fits. `raised` has, by text, whether each single fit failed."""
     for text, failures in raised.items():
         if not any(failures):
             warnings.warn(
@@ -303,14 +263,14 @@ def _warn_unrepeated(raised: Mapping[str, Sequence[bool]]) -> None:
 
 
 def total(values: Iterable) -> Any:
-    """The sum of some values; None where one of them is None."""
+    """The sum of some values; None if one of them is None."""
     values = list(values)
     return None if None in values else sum(values)
 
 
 @dataclass(frozen=True)
 class Stepwise:
-    """What was done, or is going to be, step by step."""
+    """Steps that were done, or will be done."""
 
     steps: tuple[Any, ...]
 
@@ -329,7 +289,7 @@ class Stepwise:
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why fits are not all made at once, a sentence for each step of which that is so."""
+        """The reasons why fits are not all made together, one sentence per step."""
         return tuple(filter(None, (step.told for step in self.steps)))
 
 
@@ -353,12 +313,12 @@ class Plan(Stepwise):
 
     @property
     def place(self) -> str:
-        """Where the rows were worked on, such as "numpy:cpu"."""
+        """The place where the work was done, such as "numpy:cpu"."""
         return ", ".join(dict.fromkeys(step.place for step in self.steps))
 
     @property
     def runs(self) -> tuple[Step, ...]:
-        """The steps, with those that follow one another and were done alike as one."""
+        """The steps, where consecutive steps that were done alike are one."""
         alike = groupby(self.steps, lambda step: (step.place, step.why, step.reasons))
         return tuple(
             Step(total(s.n_fits for s in run), total(s.n_passes for s in run), *key)
@@ -367,7 +327,7 @@ class Plan(Stepwise):
 
     @property
     def reasons(self) -> tuple[str, ...]:
-        """Why fits are not all made at once, a sentence for each run of such steps."""
+        """The reasons why fits are not all made together, one sentence per run of such steps."""
         return tuple(filter(None, (step.told for step in self.runs)))
 
     def __str__(self):
@@ -381,10 +341,10 @@ class Plan(Stepwise):
 
 @contextmanager
 def measured(*, sees_moves: bool) -> Iterator[Callable[[Plan], Plan]]:
-    """Measure a block of code; gives what adds to a plan the seconds and bytes so far.
+    """Measure a block of code; yields a function that adds seconds and bytes so far to a plan.
 
-    `sees_moves` says whether all moves between CPU memory and devices are made by this process.
-    Those that several fits in threads make at once count for each of them.
+    `sees_moves` says whether this process makes all moves between CPU memory and devices. Moves of
+    fits in several threads count for each of these fits.
     """
     moved: Counter = Counter()
 
@@ -402,19 +362,3 @@ def measured(*, sees_moves: bool) -> Iterator[Callable[[Plan], Plan]]:
         yield with_costs
     finally:
         transfer_observers.remove(add)
-
-
-def _equal(first, second):
-    return first.keys() == second.keys() and all(same_value(first[k], second[k]) for k in first)
-
-
-def same_value(a: Any, b: Any) -> bool:
-    """Whether two values of a parameter are of one type and equal."""
-    if a is b:
-        return True
-    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
-        return np.array_equal(a, b)
-    try:
-        return type(a) is type(b) and bool(a == b)
-    except Exception:  # arrays of other libraries, objects that do not compare
-        return False

@@ -1,4 +1,4 @@
-"""Rows that come and go between evaluations: what is known of them goes on where it adds."""
+"""Rows that are added and removed between evaluations; sums over the other rows are kept."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -29,9 +29,9 @@ def with_rows(
     *,
     deals: bool = True,
 ) -> Evaluator:
-    """An evaluator of more rows, of which `test_fold` says which split holds them out.
+    """An evaluator with more rows; `test_fold` says which split holds out each of them.
 
-    Without it they are dealt out, where `deals` says that they may be.
+    Without `test_fold` they are assigned to splits, if `deals` allows it.
     """
     job = evaluator.job
     n_before, X = _num_samples(job.X), as_array(X)
@@ -71,7 +71,7 @@ def with_rows(
 
 
 def without_rows(evaluator: Evaluator, rows: Any) -> Evaluator:
-    """An evaluator of the rows that are left; those behind rows taken out move up."""
+    """An evaluator without some rows; later rows move up."""
     job = evaluator.job
     n_before = _num_samples(job.X)
     left = np.ones(n_before, dtype=bool)
@@ -100,7 +100,7 @@ def without_rows(evaluator: Evaluator, rows: Any) -> Evaluator:
 
 
 def _joined(before, new, name, n_new):
-    """Rows of one kind behind each other."""
+    """Two arrays of rows, joined."""
     if _num_samples(new) != n_new:
         raise ValueError(f"{name} has {_num_samples(new)} new rows, and X has {n_new}.")
     if isinstance(before, list):
@@ -137,7 +137,7 @@ def _joined(before, new, name, n_new):
 
 
 def _dealt(job: Job, y: Any, n_new: int, deals: bool) -> np.ndarray:
-    """The split that is to hold out each new row: of those of its class, if any, the emptiest."""
+    """The split that will hold out each new row: for each class the one with fewest rows."""
     n_before, n_splits = _num_samples(job.X), len(job.splits)
     held_out = np.full(n_before, -1)
     for number, split in enumerate(job.splits):
@@ -161,8 +161,8 @@ def _dealt(job: Job, y: Any, n_new: int, deals: bool) -> np.ndarray:
 
 
 def _emptiest(counts: np.ndarray, n_new: int) -> np.ndarray:
-    """Numbers of splits, each the one with fewest rows then, the first of several."""
-    # As if rows filled up a table, level by level: so many levels have room for all.
+    """Numbers of splits: for each row the split with fewest rows then, or the first of several."""
+    # Rows fill the splits level by level, like a table; find the level with room for all rows.
     lowest = int(counts.min())
     top = lowest + next(
         k for k in _doubling() if np.clip(lowest + k - counts, 0, None).sum() >= n_new
@@ -217,7 +217,7 @@ def _labelled(splits, folds, n_folds):
 
 
 def _after(before: Evaluator, job: Job, kept: np.ndarray) -> Evaluator:
-    """An evaluator of the job, whose first rows are those `kept` of the rows before, with sums."""
+    """An evaluator of a job whose first rows are the `kept` rows of before, with their sums."""
     after = Evaluator(job)
     fits = at_once(job.estimator, job.task)
     folds = None if fits is None else before.folds_read(fits)

@@ -1,4 +1,4 @@
-"""The simplest of the candidates that are as good as the best: the one-standard-error rule."""
+"""The one-standard-error rule: the simplest candidate that is about as good as the best."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from gpuml.model_selection.candidates import same_value
+from gpuml.protocol import same_value
 
-# Parameters of which larger values, and smaller ones, make a model simpler, behind any prefix.
+# Parameters whose larger, or smaller, values make a model simpler; a prefix may precede them.
 LARGER = (
     *("alpha", "ccp_alpha", "l2_regularization", "lambda_l1", "lambda_l2", "min_child_weight"),
     *("min_impurity_decrease", "min_samples_leaf", "min_samples_split", "n_neighbors"),
@@ -78,7 +78,7 @@ class OneStandardError:
         params = list(cv_results["params"])
         means = scores.mean(axis=1)
         if np.isnan(means).all():
-            return 0  # as scikit-learn's rule
+            return 0  # as in scikit-learn
         best = int(np.nanargmax(means))
         ordered = self._ordered(params)
         least = means[best] - scores[best].std(ddof=1) / np.sqrt(scores.shape[1])
@@ -90,7 +90,7 @@ class OneStandardError:
         return min([best, *near], key=lambda c: (_rank(params[c], ordered), -means[c]))
 
     def _ordered(self, params: Sequence[Mapping[str, Any]]) -> dict[str, float]:
-        """Parameters that make models simpler, and their sign where larger values do."""
+        """Parameters with an order of simplicity: sign +1 if larger values are simpler, else -1."""
         unknown = set((self.simpler or {}).values()) - WAYS.keys()
         if unknown:
             raise ValueError(
@@ -115,7 +115,7 @@ class OneStandardError:
 
 
 def _agree(params, best, ordered):
-    """Whether candidates differ in parameters that have an order only, and those are numbers."""
+    """Whether candidates differ only in ordered parameters, with numbers as values."""
     others = (params.keys() | best.keys()) - ordered.keys()
     none = object()
     alike = all(same_value(params.get(n, none), best.get(n, none)) for n in others)
@@ -127,7 +127,9 @@ def _is_number(value):
 
 
 def _rank(params, ordered):
-    """Lower for simpler ones; last for a candidate with a value that is no number, such as None."""
+    """A sort key, lower for simpler candidates; values that are no numbers, such as None, come
+    last.
+    """
     return tuple(
         -sign * params[name] if _is_number(params.get(name)) else np.inf
         for name, sign in ordered.items()

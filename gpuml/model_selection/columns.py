@@ -1,4 +1,4 @@
-"""What estimators share that fit a model to each column of a target."""
+"""Shared parts of estimators that fit one model per column of a target."""
 
 from collections.abc import Callable
 from typing import Any
@@ -9,23 +9,23 @@ from gpuml.model_selection.parts import Later, fitted_later, host_target, run_ar
 
 
 def answers(method: str) -> Callable[[Any], bool]:
-    """Whether the models of an estimator around one have a method; for `available_if`."""
+    """Whether the models inside an estimator have a method; for `available_if`."""
 
     def check(around):
         for each in getattr(around, "estimators_", [around.estimator]):
-            getattr(each, method)  # and the error
+            getattr(each, method)  # raises the error if not
         return True
 
     return check
 
 
 class ByColumn:
-    """Fits models of the columns of a target together, by scikit-learn's own `fit`.
+    """Fit the models of all target columns together, by scikit-learn's own `fit`.
 
     Rows on a device stay there. A subclass has scikit-learn's class behind it.
     """
 
-    # scikit-learn's class.
+    # scikit-learn's class
     _theirs: Any
     estimator: Any
     estimators_: Any
@@ -44,7 +44,7 @@ class ByColumn:
         return self
 
     def _asked(self, method: str, X: Any) -> Any:
-        """What scikit-learn's method makes of what the models say."""
+        """The result of scikit-learn's method, computed from the predictions of the models."""
         X = as_array(X)
         if not is_foreign(X):
             return getattr(self._theirs, method).__get__(self)(X)

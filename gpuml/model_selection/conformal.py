@@ -1,4 +1,4 @@
-"""Prediction intervals from residuals of rows that models have not seen."""
+"""Prediction intervals from residuals of held-out rows."""
 
 import math
 from typing import Any, Self
@@ -17,7 +17,7 @@ from gpuml.model_selection.evaluate import Evaluator
 from gpuml.model_selection.one_by_one import rows_of
 from gpuml.model_selection.validation import job_of
 
-# Workspace of intervals: each row of X has a bound from every row of the fit.
+# Memory for intervals: each row of X has a bound from every row of the fit.
 BLOCK_BYTES = 2**26
 
 
@@ -138,7 +138,7 @@ class ConformalRegressor(Travels, MetaEstimatorMixin, RegressorMixin, BaseEstima
             self.estimator,
             X,
             y,
-            _MultimetricScorer(scorers={}),  # models are asked for predictions alone
+            _MultimetricScorer(scorers={}),  # only predictions are needed
             "ConformalRegressor",
             groups=None,
             cv=cv,
@@ -210,7 +210,7 @@ class ConformalRegressor(Travels, MetaEstimatorMixin, RegressorMixin, BaseEstima
             raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}.")
         residuals = self.residuals_
         n, xp = residuals.shape[0], namespace(residuals)
-        # As an exact number of rows where it is one but for rounding.
+        # Exact where the product is a whole number up to rounding.
         rank = math.ceil(round(coverage * (n + 1), 9))
         if rank > n:
             raise ValueError(
@@ -232,7 +232,7 @@ class ConformalRegressor(Travels, MetaEstimatorMixin, RegressorMixin, BaseEstima
         return tuple(xp.concat(parts) for parts in zip(*blocks, strict=True))
 
     def _plus(self, said, rank) -> tuple[Array, Array]:
-        """Bounds of some rows, of which each model said something."""
+        """Bounds for some rows, from the predictions of each model."""
         xp, n = namespace(*said), self.residuals_.shape[0]
         middle = xp.concat(
             [
@@ -271,6 +271,6 @@ def _residuals(model: Any, X: Any, y: Any) -> Array:
 
 
 def _as_numbers(said: Any, like: Array) -> Array:
-    """Predictions (m,) beside residuals."""
+    """Predictions (m,) in the library of the residuals."""
     said = move(said, place_of(like))
     return namespace(said).astype(said, like.dtype)

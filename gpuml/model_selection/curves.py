@@ -1,4 +1,4 @@
-"""Scores over the values of a parameter, or over the number of rows: from one reading of them."""
+"""Scores over values of a parameter, or over training set sizes, from one pass over the rows."""
 
 import time
 from dataclasses import replace
@@ -27,9 +27,10 @@ from gpuml.model_selection.one_by_one import Part, params_of, score_model
 from gpuml.model_selection.trainers import with_classes
 from gpuml.model_selection.validation import job_of
 
-# Of a training part, as scikit-learn has them.
+# Shares of a training set; scikit-learn's default.
 SHARES = np.linspace(0.1, 1.0, 5)
 
+# Joined with `|`: Sphinx can parse no `**` in a decorator, and would show no source.
 _CONSTRAINTS: dict = {
     "estimator": [HasMethods(["fit"])],
     "X": "no_validation",
@@ -46,7 +47,7 @@ _CONSTRAINTS: dict = {
 
 
 @validate_params(
-    {**_CONSTRAINTS, "param_name": [str], "param_range": ["array-like"]},
+    _CONSTRAINTS | {"param_name": [str], "param_range": ["array-like"]},
     prefer_skip_nested_validation=True,
 )
 def validation_curve(
@@ -67,7 +68,7 @@ def validation_curve(
 ):
     """Scores of training and held-out parts for the values of a parameter, all fitted together.
 
-    The values are candidates of a search, and go the way that `GridSearchCV` takes with them.
+    The values are candidates, fitted and scored as by `GridSearchCV`.
 
     Parameters
     ----------
@@ -125,8 +126,8 @@ def validation_curve(
 
 
 @validate_params(
-    {
-        **_CONSTRAINTS,
+    _CONSTRAINTS
+    | {
         "train_sizes": ["array-like"],
         "exploit_incremental_learning": ["boolean"],
         "shuffle": ["boolean"],
@@ -156,8 +157,8 @@ def learning_curve(
 ):
     """Scores of training and held-out parts for numbers of training rows, all fitted together.
 
-    A number of rows is the first so many of a training part, so that a split for each number and
-    part is all that is needed: sums of rows that several of them share are made once.
+    A training size selects the first rows of a training set, so each pair of size and training set
+    is a split: sums over rows that several splits share are computed once.
 
     Parameters
     ----------
@@ -240,7 +241,7 @@ def learning_curve(
         random = check_random_state(random_state)
         parts = [random.permutation(row_indices(part)) for part in parts]
     n_rows = _num_samples(job.X)
-    # Of a training part with fewer rows than the first one, all rows are the first so many.
+    # A training set with fewer rows than the first one gives all its rows for larger sizes.
     splits = [
         Split(rows_within(part, slice(0, min(size, split.n_train)), n_rows), split.test)
         for part, split in zip(parts, job.splits, strict=True)
@@ -254,7 +255,7 @@ def learning_curve(
 
 
 def _grown(job: Job, n_sizes: int) -> dict[str, np.ndarray]:
-    """The same of models that go on from one number of rows to the next by `partial_fit`."""
+    """The same for models that learn more and more rows by `partial_fit`."""
     task, results = with_classes(job.estimator, job.y, job.task), []
     for number, split in enumerate(job.splits):
         if number % n_sizes == 0:

@@ -1,4 +1,4 @@
-"""Trees and forests of scikit-learn that are read off others: fewer trees, cut or pruned ones.
+"""scikit-learn's trees and forests with fewer trees, or with cut or pruned ones, read off others.
 
 The first m trees of a forest of n > m are the forest of m: each tree has a seed of its own, which
 is drawn in turn. A pruned tree is the tree that was grown, pruned. Both are exact.
@@ -29,7 +29,7 @@ from gpuml.model_selection.candidates import CUT, GROWN, PRUNED
 from gpuml.model_selection.one_fit import OneFit, is_count, is_seed, of_sklearn, shallow
 from gpuml.model_selection.prefix_keys import estimator_key
 
-# Classes whose trees are scikit-learn's, and the modules that have them; subclasses may differ.
+# scikit-learn's classes and their modules; subclasses may grow trees differently.
 FORESTS = (
     *("RandomForestClassifier", "RandomForestRegressor"),
     *("ExtraTreesClassifier", "ExtraTreesRegressor"),
@@ -44,7 +44,7 @@ WORDS = {"n_estimators": GROWN, "ccp_alpha": PRUNED, **dict.fromkeys(CUTS, CUT)}
 
 
 def is_forest(estimator: Any) -> bool:
-    """Whether an estimator is a forest of scikit-learn's trees, ours included."""
+    """Whether an estimator is a forest of scikit-learn's trees, gpuml's included."""
     return _is_of(estimator, FORESTS, ("sklearn.ensemble", "gpuml.ensemble"))
 
 
@@ -53,14 +53,14 @@ def _is_tree(estimator):
 
 
 def _is_of(estimator, names, modules):
-    # Nothing is imported for it: without the modules there is no such estimator.
+    # No import is needed: without the modules there is no such estimator.
     kind = type(estimator)
     found = (vars(sys.modules[name]).get(kind.__name__) for name in modules if name in sys.modules)
     return kind.__name__ in names and any(kind is each for each in found)
 
 
 class OneForest(OneFit):
-    """Forests, or trees, that are read off one of the most trees and the deepest."""
+    """Forests or trees that are read off one with the most and deepest trees."""
 
     def __init__(self, fitted: Any, X: Any, y: Any, parts: Sequence[Any]):
         super().__init__(fitted, X, y, parts)
@@ -69,7 +69,7 @@ class OneForest(OneFit):
 
     @staticmethod
     def varying(estimator: Any) -> tuple[str, ...]:
-        """Numbers of trees, and what cuts or prunes them."""
+        """The number of trees, and the parameters that cut or prune."""
         if is_forest(estimator):
             return EXACT + (CUTS if current_settings().cut_trees else ())
         if _is_tree(estimator):
@@ -78,7 +78,7 @@ class OneForest(OneFit):
 
     @staticmethod
     def key(estimator: Any) -> Hashable | None:
-        """Equal for models that differ in numbers of trees, or in what cuts them, alone."""
+        """A key, equal for models that differ only in their number of trees and in cuts."""
         model = estimator
         names = OneForest.varying(model)
         if not names or OneForest.why_alone(model) is not None or not _are_valid(model):
@@ -89,7 +89,7 @@ class OneForest(OneFit):
 
     @staticmethod
     def why_alone(model: Any) -> str | None:
-        """Why a model is not read off another one."""
+        """The reason why a model cannot be read off another one, if any."""
         cuts, seed = current_settings().cut_trees, model.random_state
         if not is_seed(seed) and not (cuts and seed is None):
             return "candidates can share trees only with an integer random_state"
@@ -103,12 +103,12 @@ class OneForest(OneFit):
 
     @staticmethod
     def refused_rows(model: Any, X: Any) -> str | None:
-        """Why trees of these rows are not at hand."""
+        """The reason why trees of these rows are not available, if any."""
         return "forests of rows in GPU memory are grown one by one" if is_foreign(X) else None
 
     @staticmethod
     def largest(models: Sequence[Any], X: Any) -> Any:
-        """The model of most trees that are cut least."""
+        """The model with the most trees and the weakest cuts."""
         n_rows, params = _num_samples(X), {}
         first = models[0]
         if hasattr(first, "n_estimators"):
@@ -121,23 +121,23 @@ class OneForest(OneFit):
 
     @staticmethod
     def words(names: Collection[str]) -> tuple[str, ...]:
-        """What models that differ in some parameters have in common."""
+        """Text: what models that differ in some parameters share."""
         return tuple(dict.fromkeys(words for name, words in WORDS.items() if name in names))
 
     def refused(self, model: Any) -> str | None:
-        """Whether others than scikit-learn grew the trees."""
+        """The reason why a fitted forest cannot be used: another library grew its trees."""
         grown = vars(self.fitted).keys() & {"estimators_", "tree_"}
         return None if grown else "the trees were not grown by scikit-learn"
 
     def order(self, model: Any) -> Any:
-        """One cut after the other, and of each from few trees to many."""
+        """A sort key: cut after cut, and for each cut from few to many trees."""
         depth = np.inf if model.max_depth is None else model.max_depth
         n_rows = _num_samples(self.X)
         cut = model.ccp_alpha, depth, _least_rows(model, n_rows)
         return *cut, getattr(model, "n_estimators", 1)
 
     def model(self, unfitted: Any) -> Any:
-        """A forest of the first trees, cut; or a tree that is cut."""
+        """A forest of the first trees, cut; or a cut tree."""
         params = unfitted.get_params(deep=False)
         trees = self._trees(unfitted)
         if not is_forest(unfitted):
@@ -147,14 +147,14 @@ class OneForest(OneFit):
         return out
 
     def answering(self, unfitted: Any) -> Any:
-        """The same with predictions that go on from those of fewer trees."""
+        """A model with the same predictions, continued from those of fewer trees."""
         model = self.model(unfitted)
         if not is_forest(model):
             return model
         return predicting(model, self, lambda part: self._mean(part, model))
 
     def _trees(self, unfitted):
-        """All trees, cut as an unfitted model asks for; those of the last cut are kept."""
+        """All trees with the cut of an unfitted model; the last cut is cached."""
         *cut, _ = self.order(unfitted)
         if self._cut[0] != cut:
             whole = self.fitted.estimators_ if is_forest(unfitted) else [self.fitted]
@@ -163,7 +163,7 @@ class OneForest(OneFit):
         return self._cut[1]
 
     def new_sums(self, part: int, X: Any, cut: Any) -> "Sums":
-        """What adds up predictions for a part."""
+        """An accumulator of predictions for one part."""
         return Sums(X, cut)
 
     def _mean(self, part, model):
@@ -178,14 +178,14 @@ class OneForest(OneFit):
 
 
 class Sums:
-    """Sums of what trees predict for some rows, in the order of the trees."""
+    """Sums of tree predictions for some rows, in the order of the trees."""
 
     def __init__(self, X: Any, cut: Any = None):
         self.X, self.cut, self.n_trees = X, cut, 0
         self._sums: list[Any] = []
 
     def add(self, trees: Sequence[Any], forest: Any) -> None:
-        """Add what more trees predict."""
+        """Add the predictions of more trees."""
         for predicted in predictions(trees, [self.X] * len(trees), forest):
             each = predicted if isinstance(predicted, list) else [predicted]
             if not self._sums:
@@ -195,13 +195,13 @@ class Sums:
             self.n_trees += 1
 
     def mean(self) -> Any:
-        """What `predict_proba` of a classifier gives, or `predict` of a regressor."""
+        """The output of a classifier's `predict_proba`, or of a regressor's `predict`."""
         means = [total / self.n_trees for total in self._sums]
         return means[0] if len(means) == 1 else means
 
 
 def predictions(trees: Iterable[Any], rows: Iterable[Any], forest: Any) -> Iterator[Any]:
-    """What trees predict for rows each, in their order, by as many threads as the forest takes."""
+    """The predictions of trees in order, by as many threads as the forest uses."""
     name = "predict_proba" if is_classifier(forest) else "predict"
     methods = (getattr(tree, name) for tree in trees)
     pairs = zip(methods, rows, strict=True)
@@ -212,7 +212,7 @@ def predictions(trees: Iterable[Any], rows: Iterable[Any], forest: Any) -> Itera
 
 
 def predicting(model: Any, one: OneFit, answer: Callable[[int], Any]) -> Any:
-    """A forest whose means over trees are known for the parts of a fit."""
+    """A forest whose predictions for the parts of a fit are known."""
     reads, out = of_sklearn(model), shallow(model)
     name = "predict_proba" if is_classifier(model) else "predict"
     setattr(reads, name, one.known(getattr(reads, name), answer))
@@ -226,7 +226,7 @@ def predicting(model: Any, one: OneFit, answer: Callable[[int], Any]) -> Any:
 
 
 def cut_tree(grown: Any, params: Any, least_rows: int) -> Any:
-    """A fitted tree as it is with other values of `max_depth`, `min_samples_split`, `ccp_alpha`.
+    """A fitted tree with other values of `max_depth`, `min_samples_split`, `ccp_alpha`.
 
     Parameters
     ----------
@@ -266,13 +266,13 @@ def _depths(tree):
 
 
 def _least_rows(model, n_rows):
-    """The least number of rows that scikit-learn splits a node of."""
+    """The fewest rows of a node that scikit-learn still splits."""
     least = model.min_samples_split
     return max(2, least if is_count(least) else ceil(least * n_rows))
 
 
 def _are_valid(model):
-    """Whether values that may differ are of the right kinds; else a fit tells what is wrong."""
+    """Whether the varying parameters have valid values; a fit raises the error if not."""
     least, depth = model.min_samples_split, model.max_depth
     share = isinstance(least, Real) and not is_count(least) and 0 < float(least) <= 1
     return (

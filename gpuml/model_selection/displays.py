@@ -1,4 +1,4 @@
-"""scikit-learn's pictures of curves, whose models are fitted together."""
+"""scikit-learn's displays of curves, whose models are fitted together."""
 
 from typing import Any, Self
 
@@ -8,7 +8,7 @@ from sklearn import model_selection as sk
 from gpuml._sklearn import _validate_score_name, check_matplotlib_support
 from gpuml.model_selection.curves import learning_curve, validation_curve
 
-# What is said of the picture; all else, of the fits.
+# Options of the picture; all others belong to the fits.
 OF_THE_PICTURE = (
     *("ax", "errorbar_kw", "fill_between_kw", "line_kw", "negate_score", "score_type"),
     "std_display_style",
@@ -16,7 +16,7 @@ OF_THE_PICTURE = (
 
 
 class _Batched:
-    """Of a display of scores of training and held-out parts."""
+    """Base of displays of training and held-out scores."""
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: Any, **options: Any) -> Self:
@@ -58,7 +58,7 @@ class _Batched:
 
     @staticmethod
     def _curve(estimator: Any, X: Any, y: Any, options: dict[str, Any]) -> dict[str, Any]:
-        """What the display is made of."""
+        """The data of the display."""
         raise NotImplementedError
 
 

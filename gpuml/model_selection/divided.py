@@ -1,4 +1,4 @@
-"""Evaluation of candidates on rows that are divided, or in files."""
+"""Evaluation of candidates on rows that are divided over holders, or in files."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,15 +11,16 @@ from gpuml.data import AnySplit, NeedsAllRows
 from gpuml.divided import DividedRows
 from gpuml.divided.stored import FAULTS, StoredRows, in_memory
 from gpuml.metrics.scorer import batch_scorer
-from gpuml.model_selection.candidates import NOT_FITTED, Group, Made, steps_of
+from gpuml.model_selection.candidates import NOT_FITTED, Made, steps_of
 from gpuml.model_selection.evaluate import REFUSALS, Evaluator, Job, Known
 from gpuml.model_selection.one_by_one import failed_fit
 from gpuml.model_selection.route import at_once, fit_weight, kind_of, together
+from gpuml.protocol import Group
 from gpuml.resampling.stand_ins import check_sizes
 
 
 class DividedEvaluator(Evaluator):
-    """As `Evaluator`, of a job whose X is `gpuml.divided.DividedRows`; it can only fit groups.
+    """An `Evaluator` for a job whose X is `gpuml.divided.DividedRows`; it only fits groups.
 
     A group that needs the rows in one place is refused as others are that can't share a pass:
     `fit_group` gives no results.
@@ -56,7 +57,7 @@ class DividedEvaluator(Evaluator):
         super()._refuse(refused, error)
 
     def _fit_refused(self, split, why, group):
-        # Nobody has the rows in one place to ask the estimator, and why it would refuse is known.
+        # No place has all rows for the estimator to check, and the reason for refusing is known.
         task = self.job.task
         if task.error_score == "raise":
             raise ValueError(why)
@@ -64,7 +65,7 @@ class DividedEvaluator(Evaluator):
         return [{**result, "made": Made(NOT_FITTED, 0)} for _ in group.varying]
 
     def with_splits(self, splits: Sequence[AnySplit]) -> Any:
-        """An evaluator of the same rows in other splits."""
+        """An evaluator of the same rows with other splits."""
         raise NotImplementedError("Divided rows are split once.")
 
 
@@ -87,15 +88,15 @@ class StoredEvaluator(DividedEvaluator):
         super().__init__(replace(job, X=rows, y=None), FAULTS)
 
     def with_splits(self, splits):
-        """An evaluator of the same rows in other splits."""
+        """An evaluator of the same rows with other splits."""
         return type(self)(replace(self.job, X=self._stored, splits=splits), self.job.X)
 
     def _may_refuse(self, error):
-        # Of others nobody could find out more, one by one.
+        # Single fits could find out nothing more about other errors.
         return isinstance(error, REFUSALS) and super()._may_refuse(error)
 
     def _fit_one_by_one(self, positions, candidates):
-        """Results of candidates that were refused: together with others, or of which it is so."""
+        """Results of candidates that were refused, together with the reason."""
         found = []
         for position in positions:
             reason = self.refused[position].reason
@@ -129,12 +130,12 @@ class StoredEvaluator(DividedEvaluator):
 
 
 def evaluator_of(job: Job) -> Evaluator:
-    """What evaluates candidates of a job on one device."""
+    """The evaluator for a job on one device."""
     return StoredEvaluator(job) if isinstance(job.X, StoredRows) else Evaluator(job)
 
 
 def stored(X: Any, y: Any, params: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
-    """Features, y and parameters of `fit`, which may be columns of rows in files."""
+    """X, y and parameters of `fit`, some of which may be columns of rows in files."""
     if not isinstance(X, StoredRows):
         return X, y, params
     columns = {n: v for n, v in params.items() if n.endswith(("sample_weight", "groups"))}
@@ -143,13 +144,13 @@ def stored(X: Any, y: Any, params: dict[str, Any]) -> tuple[Any, Any, dict[str, 
 
 
 def weight_of(job: Job) -> Any:
-    """The weights that models of a job are fitted with."""
+    """The sample weights of a job's fits."""
     found = at_once(job.estimator, job.task)
     return None if found is None else fit_weight(found, job.task)
 
 
 def why_not_divided(job: Job) -> str | None:
-    """Why groups cannot be fitted and scored from sums over rows; None where they can."""
+    """The reason why groups cannot be fitted and scored from sums over rows; None if they can."""
     found, why = together(job.estimator, job.task)
     if found is None:
         return why
@@ -166,6 +167,6 @@ def why_not_divided(job: Job) -> str | None:
 
 
 def model_name(estimator: Any) -> str:
-    """The class of an estimator, or of the last step of a pipeline."""
+    """The class name of an estimator, or of the last step of a pipeline."""
     last = estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
     return type(last).__name__

@@ -1,4 +1,4 @@
-"""Fit and score candidates on splits: all of a group at once where the estimator can."""
+"""Fit and score candidates on splits: a whole group together where the estimator can."""
 
 import time
 import warnings
@@ -15,7 +15,6 @@ from gpuml.extending import MultifitEstimator, Stack
 from gpuml.model_selection.candidates import (
     NOTHING,
     TOGETHER,
-    Group,
     Made,
     Plan,
     Refusal,
@@ -50,16 +49,17 @@ from gpuml.model_selection.route import (
 )
 from gpuml.model_selection.row_subsets import used_rows
 from gpuml.model_selection.scores import model_scores, score_stack, scored_as
+from gpuml.protocol import Group
 from gpuml.resampling.atoms import make_folds
 from gpuml.resampling.stand_ins import Refused, check_sizes, check_weights
 
 Results = list[dict[str, Any]]
-# What parameters and rows are refused with, if not with an error of another kind.
+# Errors that refuse parameters or rows. Others point to a bug, so they are reported at once.
 REFUSALS = ValueError, TypeError, ArithmeticError
 
 
 class Evaluator:
-    """Evaluates candidates of a job, round after round; rows brought to a device stay there.
+    """Evaluate the candidates of a job, round after round. Rows moved to a device stay there.
 
     Attributes
     ----------
@@ -92,29 +92,29 @@ class Evaluator:
 
     @property
     def plan(self) -> Plan:
-        """What was done so far, as a plan."""
+        """The plan of the work done so far."""
         return Plan(tuple(self.steps))
 
     @property
     def refusals(self) -> list[str]:
-        """Why candidates were not fitted at once."""
+        """The reasons why candidates were not fitted together."""
         return list(dict.fromkeys(each.reason for each in self.refused.values()))
 
     @property
     def finished(self) -> dict[tuple[int, int], Any]:
-        """Results so far of the round under way, by position of the candidate and split."""
+        """Results so far of the current round, by position of the candidate and by split."""
         rows = enumerate(self._table)
         return {(p, s): each for p, row in rows for s, each in enumerate(row)} | self._single
 
     def with_splits(self, splits: Sequence[AnySplit]) -> "Evaluator":
-        """An evaluator of the same rows in other splits; rows on a device are there for both."""
+        """An evaluator of the same rows with other splits; both share the rows on a device."""
         other = Evaluator(replace(self.job, splits=splits))
         other._known = self._known
         other._rows = self._rows.with_splits(splits)
         return other
 
     def evaluate(self, candidates: Sequence[Mapping[str, Any]]) -> Results:
-        """Results as scikit-learn's `_fit_and_score` has them, split after split per candidate."""
+        """Results as scikit-learn's `_fit_and_score` returns them, by candidate and split."""
         if not self.job.splits:
             return []
         job = self.job
@@ -154,7 +154,7 @@ class Evaluator:
         return None if self.grown is None else why_rounds_anew(self.job.estimator, params)
 
     def routes_of(self, candidates: Sequence[Mapping[str, Any]]) -> list[AnyRoute]:
-        """Which way candidates go, and why."""
+        """The route of each candidate, with its reason."""
         if self._routed[0] is not candidates:
             job = self.job
             routes = route(job.estimator, candidates, job.X, job.task, nests=True)
@@ -162,7 +162,7 @@ class Evaluator:
         return self._routed[1]
 
     def targets_stack(self) -> Stack | None:
-        """The only candidate, fitted to all columns of the target and all splits at once.
+        """The stack of the only candidate, fitted to all target columns and all splits together.
 
         None unless each column has models of its own, as if it were alone, and scores have the
         weights of the fits.
@@ -177,10 +177,10 @@ class Evaluator:
         return None if refused else stack
 
     def refit(self, candidate: int) -> Any | None:
-        """The model of a candidate on all rows; None of candidates that were not fitted here.
+        """The model of a candidate on all rows; None for a candidate that was not fitted here.
 
-        Of those that were fitted together with others from what is known of the rows, without a
-        pass where that is enough.
+        A candidate that was fitted together with others is refitted from the sums already known,
+        without another pass if they suffice.
         """
         for first, shared in self._shared:
             if candidate - first in shared.group.positions:
@@ -189,24 +189,24 @@ class Evaluator:
         return None if params is None else self.fit_all(params)
 
     def folds_read(self, estimator: MultifitEstimator) -> Folds | None:
-        """All rows in the splits of the job, and what is known of them; None if nothing is."""
+        """All rows with the splits of the job and the sums known so far; None if there are none."""
         folds = self._folds.get((kind_of(estimator), ()))
         complete = folds is not None and folds.batch.n_rows == _num_samples(self.job.X)
         return folds if complete else None
 
     def note(self, candidates: Sequence[Mapping[str, Any]]) -> None:
-        """Count candidates that were evaluated elsewhere, as those that are fitted one by one."""
+        """Count candidates that were evaluated elsewhere as fitted one by one."""
         own = {self.n_done + i: each for i, each in enumerate(candidates)}
         self._alone.update(own)
         self._params.update(own)
         self.n_done += len(candidates)
 
     def forget_models(self) -> None:
-        """Let go of the models of all candidates: none is asked for any more."""
+        """Release the models of all candidates, which no caller needs any more."""
         self._shared, self._alone, self._params = [], {}, {}
 
     def model_of(self, candidate: int, split: int) -> Any:
-        """The model of a candidate on the training part of a split."""
+        """The model of a candidate on the training rows of a split."""
         for first, shared in self._shared:
             index = candidate - first
             if index in shared.group.positions and split not in shared.refused:
@@ -218,7 +218,7 @@ class Evaluator:
         return model
 
     def groups(self, candidates: Sequence[Mapping[str, Any]]) -> list[Group]:
-        """Groups of candidates that may be fitted at once; others are in none."""
+        """The groups of candidates that can be fitted together; other candidates are in none."""
         return grouped(self.job.estimator, candidates, self.job.task)[0]
 
     # ------------------------------------------------------------ at once
@@ -226,9 +226,9 @@ class Evaluator:
     def fit_group(
         self, group: Group, fits: MultifitEstimator | None = None
     ) -> list[tuple[int, Results]]:
-        """Position and results of each candidate of the group; none if they can't share a pass.
+        """Position and results of each candidate of the group; nothing if they cannot share a pass.
 
-        `fits` is what fits them at once, if that is known (see `route`).
+        `fits` is the estimator that fits them together, if the caller knows it (see `route`).
         """
         job = self.job
         started = time.perf_counter()
@@ -249,7 +249,7 @@ class Evaluator:
         except Exception as error:
             if not self._may_refuse(error):
                 raise
-            # One model at a time tells which of them fails, and how.
+            # Fits of one model at a time tell which candidate fails, and how.
             self._refuse_group(group, self._told(error))
             return []
         fit_seconds, score_seconds = fitted - started, time.perf_counter() - fitted
@@ -273,16 +273,16 @@ class Evaluator:
         return group_results(job, shared, scored, times, alone)
 
     def _may_refuse(self, error):
-        """Whether an error may be of a candidate, which the others are to do without."""
+        """Whether an error may come from a candidate, so that the search goes on without it."""
         if isinstance(error, MemoryError | NoDeviceError):
-            return False  # it says what to set, so that all fit at once, or at all
+            return False  # its text says which setting makes the fits possible
         return isinstance(error, REFUSALS) or self.job.task.error_score != "raise"
 
     def _refuse_group(self, group, refusal):
         self.refused.update(dict.fromkeys(group.positions, refusal))
 
     def _told(self, error):
-        """An error as a refusal; it is told at once where rows or parameters hardly raise it."""
+        """The refusal for an error. Warn at once if it hardly comes from rows or parameters."""
         text = raised_words(error)
         told = not isinstance(error, REFUSALS)
         if told:
@@ -292,11 +292,11 @@ class Evaluator:
                 RuntimeWarning,
                 stacklevel=3,
             )
-        # What divided rows cannot give is no error.
+        # Divided rows cannot provide everything; that is no error.
         return Refusal(text, raised=not told and not isinstance(error, NeedsAllRows))
 
     def _fit_together(self, estimator, group):
-        """All models of a group, in folds where others stand for splits that cannot be fitted."""
+        """All models of a group; splits that cannot be fitted get substitute training rows."""
         refused = Refused(self.job.splits, _num_samples(self.job.X))
         while True:
             try:
@@ -318,11 +318,11 @@ class Evaluator:
         refused.add(error)
 
     def _fit_refused(self, split, why, group):
-        """Results of a group on a split that was refused: by themselves models say what is so."""
+        """Results of a group on a refused split: single fits raise the error that users know."""
         return self.fit_split(split, [{**group.shared, **varying} for varying in group.varying])
 
     def folds_for(self, estimator: Any, refused: Refused) -> Folds:
-        """The resident rows; brought there by the first group that can use them."""
+        """The rows at their device; the first group that can use them there moves them."""
         job, kind = self.job, kind_of(estimator)
         splits = refused.splits()
         check_sizes(splits)
@@ -344,8 +344,8 @@ class Evaluator:
     # ------------------------------------------------- searches inside
 
     def _fit_nested(self, position, candidates):
-        """Results of a candidate that ends in a search; none where it is fitted by itself."""
-        from gpuml.model_selection.nested import fit_nested  # which has an evaluator of its own
+        """Results of a candidate that ends in a search; nothing if it must be fitted by itself."""
+        from gpuml.model_selection.nested import fit_nested  # it has an evaluator of its own
 
         job, params = self.job, candidates[position]
         model = configured(job.estimator, params)
@@ -363,7 +363,7 @@ class Evaluator:
     # --------------------------------------------------------- one by one
 
     def _fit_one_by_one(self, positions: list[int], candidates: Sequence[Mapping]) -> list[Results]:
-        """Results of each candidate; those that need their rows in one place go together."""
+        """Results of each candidate; those that need rows in the same place run together."""
         found: dict[int, Results] = {}
         self._alone.update({self.n_done + p: candidates[p] for p in positions})
         for rows, some in self._by_place(positions, candidates):
@@ -389,7 +389,7 @@ class Evaluator:
         return [found[position] for position in range(len(params))]
 
     def _by_place(self, positions, candidates):
-        """Rows in each place where some candidates need them, and positions of those."""
+        """The rows in each place where some candidates need them, with the positions of those."""
         found: dict[int, tuple[Residence, list[int]]] = {}
         for position in positions:
             rows = self._rows.of(configured(self.job.estimator, candidates[position]))
@@ -401,7 +401,7 @@ class Evaluator:
         parallel, why = workers_for(rows, job.n_jobs, job.pre_dispatch)
 
         def note(candidate, split, result):
-            if self._table:  # a round is under way
+            if self._table:  # a round is in progress
                 self._single[positions[candidate], split] = result
 
         with self._bar(len(params) * len(rows.splits), len(params)) as bar:
@@ -416,17 +416,17 @@ class Evaluator:
         return table
 
     def fit_all(self, params: Mapping[str, Any]) -> Any:
-        """The model of a candidate on all rows, fitted by itself to those where it needs them."""
+        """The model of a candidate on all rows, fitted by itself in the place that it needs."""
         job, model = self.job, configured(self.job.estimator, params)
         X, y, fit_params = self._rows.to_refit(model) or (job.X, job.y, job.task.fit_params)
         model.fit(X, *(() if y is None else (y,)), **fit_params)
-        return model  # which `fit` of an estimator of the user's own may not return
+        return model  # a user's `fit` may not return the estimator
 
     def place_for(self, params: Mapping[str, Any]) -> str:
-        """Where the rows are for a candidate that is fitted by itself."""
+        """The place of the rows for a candidate that is fitted by itself."""
         return self._rows.of(configured(self.job.estimator, params)).place
 
 
 def _on(splits):
-    """Splits by their numbers, in words."""
+    """Text that names splits by their numbers."""
     return f"on split{'s' if len(splits) > 1 else ''} {', '.join(map(str, sorted(splits)))}"

@@ -1,4 +1,4 @@
-"""What a search is going to do, told before: routes, passes, bytes, estimated seconds."""
+"""The plan of a search before it runs: routes, passes, bytes, estimated seconds."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -33,19 +33,19 @@ from gpuml.model_selection.residence import all_estimators, configured, device_f
 from gpuml.model_selection.route import AtOnce, Nested, OneByOne, Route, route
 from gpuml.resampling.multifit import data_obstacle
 
-# Rows and columns of what the rate of a machine is measured with, and for how long.
+# The array that the speed of a machine is measured with, and for how long.
 SAMPLE, SAMPLE_SECONDS = (32_768, 64), 0.05
-# What is as long however few the rows are, in clones of a small estimator, which take as long as
-# some fifty other lines of Python: of a search, of a group for each estimator that it is made of,
-# of a fit in it, and of a fit by itself.
+# Overheads that do not depend on the number of rows, in units of a clone of a small estimator
+# (about fifty lines of Python): for a search, for a group per estimator in it, for a fit in a
+# group, and for a single fit.
 CLONES = {"search": 83, "group": 60, "fit": 0.5, "alone": 60}
-# Calls of an array library for each pass, and passes where their number depends on the rows.
+# Array calls per pass, and passes if their number depends on the data.
 CALLS, USUAL_PASSES = 300, 10
 
 
 @dataclass(frozen=True)
 class Speed:
-    """How fast a place is.
+    """The speed of a place.
 
     Attributes
     ----------
@@ -60,13 +60,13 @@ class Speed:
     clone: float
 
     def seconds(self, n_flops: float, n_calls: float, n_clones: float) -> float:
-        """What so much work takes."""
+        """Seconds for so much work."""
         return n_flops / self.flops + n_calls * self.call + n_clones * self.clone
 
 
 @dataclass(frozen=True)
 class Outlook:
-    """Where a search is going to work.
+    """Where a search will work.
 
     Attributes
     ----------
@@ -89,10 +89,10 @@ class Outlook:
 
 @dataclass(frozen=True)
 class Expected(Step):
-    """A part of what a search is going to do: a step, and what it is going to cost.
+    """A part of the work of a search: a step, and its expected costs.
 
-    Passes are None where their number depends on what is found in the rows, bytes and seconds where
-    nobody knows. Bytes are those that fits and scores read, all passes counted.
+    Passes are None if their number depends on the data, bytes and seconds if they are unknown.
+    Bytes are those that fits and scores read in all passes.
     """
 
     n_passes: int | None  # type: ignore[assignment]
@@ -107,7 +107,7 @@ class Expected(Step):
 
 @dataclass(frozen=True)
 class Explanation(Stepwise):
-    """What a search is going to do; nothing was fitted for it.
+    """What a search will do; nothing was fitted to find out.
 
     Attributes
     ----------
@@ -120,12 +120,12 @@ class Explanation(Stepwise):
 
     @property
     def n_bytes(self) -> int | None:
-        """Bytes that fits and scores read; None where nobody knows."""
+        """Bytes that fits and scores read; None if unknown."""
         return total(step.n_bytes for step in self.steps)
 
     @property
     def seconds(self) -> float | None:
-        """An estimate for the fits; None where nobody knows what one of them costs."""
+        """Estimated seconds of the fits; None if the cost of one of them is unknown."""
         return total(step.seconds for step in self.steps)
 
     def __str__(self):
@@ -164,7 +164,7 @@ def explain_search(search: Any, X: Any, y: Any, params: Mapping[str, Any]) -> Ex
     search._begin(X)
     _, _, X, y, task, _ = search._prepared(X, y, params)
     candidates = search._candidates()
-    # Splits are not made: how many there will be is known.
+    # Splits are not made: their number is known.
     splits = [Split(slice(0, 0), slice(0, 0))] * search.n_splits_
     job = Job(clone(search.estimator), X, y, splits, task)
     nests = search._works_here()
@@ -175,7 +175,7 @@ def explain_search(search: Any, X: Any, y: Any, params: Mapping[str, Any]) -> Ex
 def explained(
     job: Job, routes: Sequence[Route], candidates: Sequence[Mapping[str, Any]], outlook: Outlook
 ) -> Explanation:
-    """What is going to be done for routes of a job.
+    """What will be done for the routes of a job.
 
     Parameters
     ----------
@@ -240,7 +240,7 @@ def _expected(job, way_of, candidates, outlook, rates, n_clones):
 
 
 class _Small(BaseEstimator):
-    """What clones are measured with."""
+    """The estimator whose clones are measured."""
 
     def __init__(self, first=1.0, second=None, third="text"):
         self.first, self.second, self.third = first, second, third
@@ -250,7 +250,7 @@ _speeds: dict[str, Speed] = {}
 
 
 def speed_of(name: str, place: Place | None = None) -> Speed:
-    """How fast a place is, measured once a process; None is CPU memory."""
+    """The speed of a place, measured once per process; None is CPU memory."""
     if name not in _speeds:
         place = HOST if place is None else place
         rows, few = (move(np.ones(shape), place) for shape in (SAMPLE, (8, 8)))
@@ -264,13 +264,13 @@ def speed_of(name: str, place: Place | None = None) -> Speed:
 
 
 def _sums(rows, place):
-    # As passes do: rows are read, shifted, and multiplied.
+    # The operations of a pass: read rows, shift, multiply.
     shifted = rows - 1.0
     return place.xp.matmul(place.xp.matrix_transpose(shifted), shifted)
 
 
 def _measured(work, place):
-    """Seconds of some work: the median of several times."""
+    """Seconds of some work: the median of several runs."""
     took: list[float] = []
     while sum(took) < SAMPLE_SECONDS or len(took) < 3:
         started = time.perf_counter()
@@ -289,7 +289,7 @@ def _home_of(X):
 
 
 def _size_of(X):
-    """Bytes of the rows; of what has none, as many as of numbers."""
+    """Bytes of the rows; without `nbytes`, as many as numbers would take."""
     if is_sparse(X):
         return int(X.data.nbytes + X.indices.nbytes)
     if is_array(X):

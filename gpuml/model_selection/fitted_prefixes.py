@@ -1,8 +1,8 @@
-"""Pipelines on one fold in two parts, which may be done in two places.
+"""Pipelines on one fold in two parts, which may run in two places.
 
 The first steps are fitted, and transform the rows, in one place; the other steps are fitted to
-these rows, and scored on them, in another. Results are those of `fit_pipelines`: the second part
-visits the same tree, where the prefix that was prepared has its rows already.
+these rows and scored on them in another. Results equal those of `fit_pipelines`: the second part
+visits the same tree, in which the prepared prefix already has its rows.
 """
 
 from collections.abc import Mapping, Sequence
@@ -57,20 +57,20 @@ class Prepared:
 
     @property
     def n_bytes(self) -> int:
-        """Bytes that the rows take."""
+        """Bytes of the rows."""
         return sum(map(rows_nbytes, self.rows.values()))
 
 
 def may_be_prepared(
     estimator: Any, params: Mapping[str, Any], fit_params: Mapping[str, Any], task: Task
 ) -> bool:
-    """Whether a candidate may be fitted in two parts: a plain pipeline that predictions score."""
+    """Whether a candidate can be fitted in two parts: a plain pipeline, scored by predictions."""
     if not asks_for_predictions_only(task) or (fit_params and _routing_enabled()):
         return False
     try:
         _, unshared = plant(estimator, [(params, None)], fit_params, tails=False)
     except Exception:
-        return False  # its fit will tell what is wrong
+        return False  # its fit will raise the error
     return not unshared
 
 
@@ -161,7 +161,7 @@ def fit_prepared(
 
 
 def refit_prepared(estimator: Any, prepared: Prepared, params: Mapping[str, Any]) -> Any:
-    """The pipeline of a candidate, whose first steps are prepared of all rows."""
+    """The fitted pipeline of a candidate, whose first steps were fitted to all rows."""
     pipeline = configured(estimator, params)
     done = dict(zip(prepared.names, prepared.fitted, strict=True))
     n_done = 1 + max(i for i, (name, _) in enumerate(pipeline.steps) if name in done)
@@ -178,7 +178,7 @@ def refit_prepared(estimator: Any, prepared: Prepared, params: Mapping[str, Any]
 
 
 def place_of_fits(estimator: Any, prepared: Prepared, params: Mapping[str, Any]) -> str:
-    """Where the last steps of a candidate are fitted: a place's name, such as "cupy:cuda:0"."""
+    """The place where the last steps of a candidate are fitted, such as "cupy:cuda:0"."""
     X = prepared.rows.get("fit")
     steps = configured(estimator, params).steps
     rest = Pipeline([(name, step) for name, step in steps if name not in prepared.names])
@@ -187,7 +187,7 @@ def place_of_fits(estimator: Any, prepared: Prepared, params: Mapping[str, Any])
 
 
 def _enter(prepared: Prepared, prefix: Prefix, depth: int, n_sharing: int) -> None:
-    """Say in the tree which steps are fitted; there are several branches only by chance."""
+    """Mark the fitted steps in the tree, which rarely has several branches."""
     if depth == len(prepared.names):
         return
     for child in prefix.children.values():

@@ -1,6 +1,6 @@
-"""Fits of candidates on one split after the other, where they are not all fitted at once.
+"""Fits of candidates split by split, for candidates that are not all fitted together.
 
-Where candidates are divided over workers, the cuts are between `families`.
+If workers divide the candidates, they divide them between `families`.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -18,12 +18,13 @@ from gpuml._settings.progress import Ticks
 from gpuml.data import AnySplit
 from gpuml.extending import AffineStep
 from gpuml.model_selection.candidates import (
+    BY_METHOD,
     KERNELS,
     NOTHING,
+    ON_EACH_FOLD,
     SAME,
     Made,
     Refusal,
-    group_candidates,
 )
 from gpuml.model_selection.grown import Grown
 from gpuml.model_selection.kernel_machines import VARYING, one_kernel_key, reads_kernels
@@ -31,13 +32,14 @@ from gpuml.model_selection.last_steps import fit_alone, fit_members
 from gpuml.model_selection.members import Stage, member_of
 from gpuml.model_selection.one_by_one import Fold, Progress, Task, announce_end, take_fold
 from gpuml.model_selection.one_fits import differing, one_fit_key, one_fit_kind
-from gpuml.model_selection.prefix_keys import value_key
+from gpuml.model_selection.prefix_keys import multifit_key, value_key
 from gpuml.model_selection.prefixes import (
     fit_pipelines,
     prefix_order,
     shares_prefixes,
 )
 from gpuml.model_selection.residence import Residence, configured
+from gpuml.protocol import group_candidates, supports_multifit
 from gpuml.resampling.multifit import offers_multifit
 
 Candidates = list[tuple[Mapping[str, Any] | None, Progress]]
@@ -71,7 +73,7 @@ def fit_fold(
 def fit_sharing(
     estimator: Any, fold: Fold, candidates: Candidates, task: Task
 ) -> list[dict[str, Any]]:
-    """Fit and score candidates of an estimator whose fits may have work in common.
+    """Fit and score candidates of an estimator whose fits may share work.
 
     As `fit_fold` for each of them; candidates that are read off one fit share its seconds evenly.
     """
@@ -86,33 +88,45 @@ def fit_sharing(
 
 
 def shared_fits(estimator: Any, params: Sequence[Mapping[str, Any] | None]) -> str | None:
-    """What `fit_sharing` shares between candidates of an estimator; None for nothing."""
-    kind = one_fit_kind(estimator)
-    by_kernels = reads_kernels(estimator)
-    if len(params) < 2 or (kind is None and not by_kernels):
+    """The work that `fit_sharing` shares between candidates of an estimator; None for none."""
+    if len(params) < 2 or not _may_share(estimator):
         return None
-    if by_kernels:
-        of_kernels = group_candidates([each or {} for each in params], VARYING)
-        return KERNELS if any(len(group.positions) > 1 for group in of_kernels) else None
+    if reads_kernels(estimator):
+        return KERNELS if _some_alike(params, VARYING) else None
+    if supports_multifit(estimator):
+        alike = _some_alike(params, estimator.__sklearn_multifit_params__)
+        return f"{ON_EACH_FOLD}, {BY_METHOD}" if alike else None
+    kind = one_fit_kind(estimator)
+    assert kind is not None  # it may share fits
     groups: dict[Hashable, list[Any]] = {}
     for each in params:
         try:
             model = configured(estimator, each or {})
             key = one_fit_key(model)
         except Exception:
-            continue  # its fit will tell what is wrong
+            continue  # its fit will raise the error
         if key is not None:
             groups.setdefault(key, []).append(model)
     shared = [models for models in groups.values() if len(models) > 1]
-    if kind is None or not shared:
+    if not shared:
         return None
     names = {name for models in shared for name in differing(models, kind)}
     return ", ".join(kind.words(names)) or SAME
 
 
+def _some_alike(params, names):
+    """Whether some candidates differ in parameters of these names only."""
+    groups = group_candidates([each or {} for each in params], names)
+    return any(len(group.positions) > 1 for group in groups)
+
+
 def _may_share(estimator):
-    """Whether fits of an estimator may have work in common, beside that of pipelines' steps."""
-    return one_fit_kind(estimator) is not None or reads_kernels(estimator)
+    """Whether fits of an estimator may share work, besides the steps of pipelines."""
+    return (
+        one_fit_kind(estimator) is not None
+        or reads_kernels(estimator)
+        or supports_multifit(estimator)
+    )
 
 
 def fit_splits(
@@ -162,7 +176,7 @@ def fit_splits(
         )
         for s in range(n_splits)
     ]
-    settings = {**get_config(), "progress": False}  # one bar is enough
+    settings = {**get_config(), "progress": False}  # one progress bar is enough
 
     def candidates_of(split, chunk):
         return [(params[c] or None, Progress(split, n_splits, c, len(params))) for c in chunk]
@@ -187,7 +201,7 @@ def fit_splits(
 
 
 class _Ends(Ticks):
-    """Ends of fits: counted, and their results noted, where they are made in this process."""
+    """Count the fits that end in this process, and record their results."""
 
     def __init__(self, advance: Callable[[int], None], note: Callable[..., None]):
         super().__init__(advance)
@@ -202,7 +216,7 @@ class _Ends(Ticks):
 def workers_for(
     rows: Residence, n_jobs: int | None, pre_dispatch: int | str
 ) -> tuple[Parallel, str]:
-    """What runs fits on some rows, and the route in words. Device rows go to no other process."""
+    """The pool for fits, and its description. Rows on a device go to no other process."""
     options = {"n_jobs": n_jobs, "pre_dispatch": pre_dispatch}
     parallel = Parallel(**options)
     several = effective_n_jobs(parallel.n_jobs) > 1
@@ -210,25 +224,25 @@ def workers_for(
     if rows.on_device and several and not threads:
         return Parallel(n_jobs=1), f"{rows.route}, in this process: the rows are in GPU memory"
     if several and getattr(parallel._backend, "supports_return_generator", False):
-        # What has come back is kept if the search is interrupted, and a bar shows it.
+        # Keep finished results if the search is interrupted, and show them in a bar.
         parallel = Parallel(**options, return_as="generator")
     return parallel, rows.route
 
 
 def _chunks(n_candidates, n_splits, parallel):
-    """Candidates that share the rows of a split: all of them, or fewer where workers would idle."""
+    """Chunks of candidates per split: all of them, or fewer if workers would be idle."""
     n_jobs = effective_n_jobs(parallel.n_jobs)
     per_split = min(n_candidates, max(1, -(-n_jobs // n_splits)))
     return [list(part) for part in np.array_split(np.arange(n_candidates), per_split)]
 
 
 def threads_of_each(n_jobs: int) -> int | None:
-    """Threads of each of so many fits side by side, so that they share the cores; None for one."""
+    """Threads for each of several parallel fits, so that they share the cores; None for one fit."""
     return None if n_jobs < 2 else max(1, cpu_count() // n_jobs)
 
 
 def chunk_order(estimator: Any, params: Sequence[Mapping[str, Any]]) -> list[int]:
-    """An order of candidates in which those that have work in common are neighbours."""
+    """An order of candidates that puts those with shared work next to each other."""
     if shares_prefixes(estimator, params):
         return list(prefix_order(estimator, params))
     return list(range(len(params)))
@@ -237,7 +251,8 @@ def chunk_order(estimator: Any, params: Sequence[Mapping[str, Any]]) -> list[int
 def families(estimator: Any, params: Sequence[Mapping[str, Any]]) -> list[list[int]]:
     """Positions of candidates that must stay together, in an order that shares work.
 
-    What is fitted together on a fold is one family, so that models are those of one machine.
+    Candidates that are fitted together on a fold are one family, so the models equal those of one
+    machine.
     """
     order = chunk_order(estimator, params)
     if not hasattr(estimator, "steps") and not _may_share(estimator):
@@ -250,20 +265,20 @@ def families(estimator: Any, params: Sequence[Mapping[str, Any]]) -> list[list[i
 
 
 def _family(estimator, params):
-    """Equal for candidates that may be fitted together on a fold; None for a fit by itself."""
+    """A key, equal for candidates that may be fitted together on a fold; None for single fits."""
     try:
         model = configured(estimator, params)
     except Exception:
-        return None  # its fit will tell what is wrong
+        return None  # its fit will raise the error
     if _may_share(model):
-        return one_fit_key(model) or one_kernel_key(model)
+        return one_fit_key(model) or one_kernel_key(model) or multifit_key(model)
     steps = getattr(model, "steps", None)
-    if not steps or not offers_multifit(steps[-1][1]):
+    if not steps or not (offers_multifit(steps[-1][1]) or supports_multifit(steps[-1][1])):
         return None
     before = [(name, step) for name, step in steps[:-1] if step not in (None, "passthrough")]
     tail = len(before)
     while tail > 0 and isinstance(before[tail - 1][1], AffineStep):
         tail -= 1
-    # The last steps are fitted at once behind equal first ones: behind all but the model where
-    # nothing else comes first.
+    # The last steps are fitted together after equal first steps. If all steps before the model are
+    # affine, the key has all of them.
     return tuple((name, value_key(step)) for name, step in before[: tail or len(before)])

@@ -1,4 +1,4 @@
-"""What the largest query of some rows found, and what smaller ones would have found of it."""
+"""Results of one large neighbour query, and of the smaller queries that it contains."""
 
 import sys
 from functools import cached_property
@@ -16,16 +16,16 @@ from gpuml._arrays.threads import blas_threads
 from gpuml.model_selection.one_fit import shallow
 from gpuml.solvers.neighbours import Votes, inverse_distances, means, of_neighbours, shares, winners
 
-# Powers of distances that scikit-learn compares as sums of norms and products.
+# Distances that scikit-learn compares through sums of norms and products, and their powers.
 POWERS = {"euclidean": 2, "l2": 2, "sqeuclidean": 1}
-# Distances that differ from a radius by less than this share of it may have been compared as equal.
+# Distances this close to a radius, relatively, may have been compared as equal.
 BOUNDARY = 1e-9
 
 
 def _on_all_cores(model: Any, ask: str, *args: Any) -> Any:
-    """What a model is asked, its trees by as many threads as brute force takes by itself.
+    """The result of a query, with as many threads for trees as brute force uses.
 
-    Left alone where products of matrices are distances, which threads would cut otherwise.
+    Unchanged if distances are matrix products, which threads would divide differently.
     """
     of_trees = sys.modules["sklearn.neighbors"].VALID_METRICS["ball_tree"]
     by_pair = model.effective_metric_ in of_trees
@@ -39,7 +39,7 @@ def _on_all_cores(model: Any, ask: str, *args: Any) -> Any:
 
 
 class Found:
-    """The K nearest rows of each of some rows, and one more that tells of ties.
+    """The K nearest rows of each row, and one more to detect ties.
 
     X is None for the rows of the fit, of which none is a neighbour of its own.
 
@@ -53,7 +53,7 @@ class Found:
 
     def __init__(self, fitted: Any, X_train: Any, X: Any):
         most = fitted.n_neighbors
-        if fitted.metric != "precomputed":  # graphs may have no more
+        if fitted.metric != "precomputed":  # graphs may not have more
             most = min(most + 1, fitted.n_samples_fit_ - (X is None))
         self.nearest = _on_all_cores(fitted, "kneighbors", X, most)
         power = POWERS.get(fitted.effective_metric_)
@@ -62,12 +62,12 @@ class Found:
         self.n_rows = len(self._compared)
 
     def of(self, model: Any) -> tuple[np.ndarray, np.ndarray]:
-        """What a query of fewer neighbours gives."""
+        """The result of a query for fewer neighbours."""
         distances, rows = (each[:, : model.n_neighbors] for each in self.nearest)
         return distances, rows
 
     def doubtful(self, model: Any) -> np.ndarray:
-        """Rows of which the last neighbour and the next may have been compared as equally far."""
+        """Rows whose last neighbour and the next may be equally far up to rounding."""
         k = model.n_neighbors
         if k >= self._compared.shape[1]:
             return np.empty(0, np.intp)
@@ -76,7 +76,7 @@ class Found:
 
 
 class Within:
-    """The rows within a radius of each of some rows, and of those the ones within a smaller radius.
+    """The rows within a radius of each row; contains the rows within smaller radii.
 
     Attributes
     ----------
@@ -87,7 +87,7 @@ class Within:
         distances, rows = _on_all_cores(fitted, "radius_neighbors", X)
         self.n_rows = len(rows)
         self._ends = np.cumsum([len(each) for each in rows])
-        # Of all rows, one after the other.
+        # All rows in order, concatenated.
         self._distances, self._rows = (
             np.concatenate([np.empty(0, dtype), *each])
             for each, dtype in ((distances, np.float64), (rows, np.intp))
@@ -95,24 +95,24 @@ class Within:
         self._known: tuple[Any, Any] = (None, None)
 
     def of(self, model: Any) -> tuple[np.ndarray, np.ndarray]:
-        """What a query of this radius gives, in the same order."""
+        """The result of a query with this radius, in the same order."""
         if self._known[0] != model.radius:
             inside = self._distances <= model.radius
             ends = np.concatenate([[0], np.cumsum(inside)])[self._ends]
             parts = [_by_row(each[inside], ends) for each in (self._distances, self._rows)]
             self._known = model.radius, tuple(parts)
-        # scikit-learn writes weights into the array that holds the distances.
+        # scikit-learn writes weights into the array of distances.
         distances, rows = self._known[1]
         return distances.copy(), rows
 
     def doubtful(self, model: Any) -> np.ndarray:
-        """All rows, if one may be as far as the radius: powers of distances were compared."""
+        """All rows, if one may be exactly at the radius: powers of distances were compared."""
         near = np.abs(self._distances - model.radius) <= BOUNDARY * model.radius
         return np.arange(self.n_rows if near.any() else 0)
 
 
 def _by_row(values, ends):
-    """Arrays that end there, as an array of objects."""
+    """Arrays that end at `ends`, as an array of objects."""
     out = np.empty(len(ends), dtype=object)
     starts = [0, *ends[:-1].tolist()]
     for i, (start, end) in enumerate(zip(starts, ends.tolist(), strict=True)):
@@ -121,7 +121,7 @@ def _by_row(values, ends):
 
 
 class Counted:
-    """Predictions of some rows from their K nearest rows, in any library."""
+    """Predictions of rows from their K nearest rows, in any array library."""
 
     def __init__(self, fitted: Any, y: Any, X: Any):
         self._distances, self._rows = fitted.kneighbors(X)
@@ -173,10 +173,10 @@ def _weighs(model):
 
 
 def _rounding(X_train, X):
-    """How far apart squared distances (m,) are that rounding may make equal.
+    """The largest difference of squared distances (m,) that rounding may hide.
 
-    Of norms and products of p numbers in float64, of which each has an error of at most (p + 2) eps
-    times a half of the sum of both squared norms.
+    They are sums of norms and products of p numbers in float64, each with an error of at most (p +
+    2) eps times half the sum of both squared norms.
     """
     X_train, X = (
         check_array(each, accept_sparse="csr", ensure_all_finite=False) for each in (X_train, X)

@@ -1,4 +1,4 @@
-"""Results of candidates that were fitted at once, as those of single fits are."""
+"""Results of candidates that were fitted together, in the form of single fits."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -44,7 +44,7 @@ def group_results(
 
 
 def _complete(job, shared, c, s, result):
-    """Add what is asked for besides scores, and print its line."""
+    """Add the estimator and predictions if the task wants them, and print the line of the fit."""
     task, group = job.task, shared.group
     wants = task.kept is not None and "predictions" not in result
     if task.return_estimator or wants:

@@ -1,7 +1,7 @@
-"""Boosted ensembles that go on from those of an earlier round of an adaptive search.
+"""Boosted ensembles that continue those of an earlier round of an adaptive search.
 
-Successive halving and Hyperband ask for more and more rounds of boosting of ever fewer candidates.
-The rounds that a candidate has are kept with it, and only the new ones are fitted.
+Successive halving and Hyperband need more and more boosting rounds for fewer and fewer candidates.
+The rounds of each candidate are kept, and only the new ones are fitted.
 """
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -17,13 +17,13 @@ from gpuml.model_selection.one_fit import is_count
 from gpuml.model_selection.prefix_keys import estimator_key
 from gpuml.model_selection.residence import configured
 
-# ``fit(model, **more)``: fits a model to the rows of a fold, with more parameters of `fit`.
+# ``fit(model, **more)`` fits a model to the rows of a fold, with more fit parameters.
 Fit = Callable[..., None]
 
 
 @dataclass(frozen=True)
 class Way:
-    """How ensembles of a library go on.
+    """How ensembles of a library are continued.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Way:
 
 
 class Grown:
-    """Ensembles of one round of a search, from which those of the next one go on."""
+    """Ensembles of one round of a search, which the next round continues."""
 
     def __init__(self):
         self._before: dict[tuple[int, Hashable], Any] = {}
@@ -50,9 +50,9 @@ class Grown:
     def before(
         self, estimator: Any, candidates: Sequence[Mapping[str, Any]], n_splits: int
     ) -> list[dict[int, Any]]:
-        """For each split, by candidate, the ensemble of the round before; None for none.
+        """For each split, by candidate, the ensemble of the previous round; None if there is none.
 
-        Candidates of which no larger ensemble goes on are missing.
+        Candidates that cannot be continued are missing.
         """
         keys = _keys(estimator, candidates)
         known = self._before
@@ -73,25 +73,25 @@ class Grown:
                     self._found[split, key] = result.pop("grown")
 
     def turn(self) -> None:
-        """The round is over: those of the round before are let go."""
+        """End the round: release the ensembles of the previous one."""
         self._before, self._found = self._found, {}
 
 
 def _keys(estimator, candidates):
-    """Keys by candidate, of those that have one."""
+    """The keys of those candidates that have one."""
     found = {}
     for c, params in enumerate(candidates):
         try:
             key = grown_key(configured(estimator, params))
         except Exception:
-            continue  # its fit will tell what is wrong
+            continue  # its fit will raise the error
         if key is not None:
             found[c] = key
     return found
 
 
 def grown_key(model: Any) -> Hashable | None:
-    """Equal for ensembles that differ in their number of rounds alone; None for other models.
+    """A key, equal for ensembles that differ only in their rounds; None for other models.
 
     In one process: classes are named by identity.
     """
@@ -99,12 +99,12 @@ def grown_key(model: Any) -> Hashable | None:
     if library is None or why_anew(model) is not None or not is_count(size_of(model)):
         return None
     key = estimator_key(model, without=library.sizes[type(model).__name__])
-    # A key of another type names an object that has no pickle, and that may be gone by then.
+    # A key of another type names an object without a pickle, which may be gone by then.
     return key if isinstance(key, bytes) else None
 
 
 def why_anew(model: Any) -> str | None:
-    """Why a larger ensemble does not go on from a smaller one; None for models of other kinds."""
+    """The reason why a larger ensemble cannot continue a smaller one; None for other models."""
     library = library_of(model)
     if library is None:
         return None
@@ -115,7 +115,8 @@ def why_anew(model: Any) -> str | None:
             f"each round of the search fits {name} anew: its random draws would start again; "
             "boosters of scikit-learn, XGBoost and LightGBM are continued"
         )
-    # What has no smaller ensembles in it does not go on from one either, but for want of a seed.
+    # An ensemble that does not contain smaller ones cannot continue one either, unless only a seed
+    # is missing.
     why = None if way.is_seeded else library.why_alone(params)
     why = way.why_anew(params) if why is None else why
     return None if why is None else f"each round of the search fits {name} anew: {why}"
@@ -133,7 +134,7 @@ def why_rounds_anew(
         whole = configured(estimator, params)
         parts = {f"{name}__": part for name, part in whole.get_params().items()}
     except Exception:
-        return None  # its fit will tell what is wrong
+        return None  # its fit will raise the error
     for prefix, part in {**({"": whole} if on_cluster else {}), **parts}.items():
         library, name = library_of(part), type(part).__name__
         if library is None or not any(prefix + size in params for size in library.sizes[name]):
@@ -149,7 +150,7 @@ def why_rounds_anew(
 
 
 def grow(model: Any, fit: Fit, before: Any | None) -> tuple[Any, Made]:
-    """Fit an ensemble, by going on from a smaller one where there is one.
+    """Fit an ensemble, as the continuation of a smaller one if there is one.
 
     Parameters
     ----------
@@ -194,7 +195,7 @@ def _on_in_sklearn(before, model, fit):
 
 
 def _has_stopped(fitted):
-    """Whether an ensemble has stopped early, as it would with more rounds to come."""
+    """Whether an ensemble stopped early, which it would with any larger maximum."""
     if not getattr(fitted, "do_early_stopping_", False):
         return False
     if fitted.n_iter_ < fitted.max_iter:
@@ -207,7 +208,7 @@ def _has_stopped(fitted):
 
 # ---------------------------------------------------------------- XGBoost, LightGBM
 
-# Draws of rows and features begin anew where an ensemble goes on.
+# Draws of rows and features start again when an ensemble is continued.
 _SHARES = (
     *("subsample", "colsample_bytree", "colsample_bylevel", "colsample_bynode"),
     *("bagging_fraction", "pos_bagging_fraction", "neg_bagging_fraction", "feature_fraction"),
@@ -256,7 +257,7 @@ def _on_in_lightgbm(before, model, fit):
 
 
 def _with_more(before, model, fit, name, booster):
-    """A model fitted by as many rounds as a booster lacks, which `fit` is given by a name."""
+    """A model with the rounds that a booster lacks; `name` is the fit parameter for the booster."""
     out = clone(model).set_params(n_estimators=size_of(model) - size_of(before))
     fit(out, **{name: booster})
     return like(out, model)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-# scikit-learn has its classes in `sklearn.model_selection` once this is imported.
+# This import puts scikit-learn's classes into `sklearn.model_selection`.
 import sklearn.experimental.enable_halving_search_cv  # noqa: F401
 from sklearn import model_selection as sk
 from sklearn.base import is_classifier
@@ -16,7 +16,7 @@ from gpuml.model_selection.row_subsets import subsampled
 
 
 class OnePassHalving(OnePassSearch):
-    """Successive halving of scikit-learn, each round evaluated as `OnePassSearch` does it.
+    """scikit-learn's successive halving, with each round evaluated by `OnePassSearch`.
 
     All rounds share the rows that the first one brought to a device. Where the resource is the
     number of rounds of a booster, its ensembles go on from those of the round before.
@@ -40,7 +40,8 @@ class OnePassHalving(OnePassSearch):
         return self
 
     def _check_input_parameters(self, X, y, split_params):
-        # scikit-learn looks at classes in CPU memory; of labels on a device it gets one of each.
+        # scikit-learn reads classes in CPU memory; labels on a device are replaced by one of each
+        # class.
         if is_array(y) and not is_numpy(y) and is_classifier(self.estimator):
             y = to_host(namespace(y).unique_values(y) if y.ndim == 1 else y)
         super()._check_input_parameters(X=X, y=y, split_params=split_params)
@@ -48,7 +49,7 @@ class OnePassHalving(OnePassSearch):
     def _split(self, cv: Any, X: Any, y: Any, params: Mapping[str, Any]) -> Sequence[AnySplit]:
         if not isinstance(cv, _SubsampleMetaSplitter):
             return super()._split(cv, X, y, params)
-        if self._base_splits is None:  # they are the same in every round
+        if self._base_splits is None:  # all rounds have the same splits
             self._base_splits = super()._split(cv.base_cv, X, y, params)
         return subsampled(self._base_splits, cv.fraction, _num_samples(X), cv.random_state)
 

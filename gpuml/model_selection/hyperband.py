@@ -46,16 +46,16 @@ ROWS = "n_samples"
 class HyperbandSearchCV(OnePassSearch):
     r"""Search over candidates drawn from distributions, by Hyperband.
 
-    Successive halving has to know whether to try many candidates with little training each or few
-    with much. Hyperband runs one bracket of halving for each of :math:`\lfloor \log_\eta R \rfloor
-    + 1` answers, with about the same training for each, and keeps the best model of all; R is
-    `max_iter` and :math:`\eta` is `aggressiveness`. Scores are of rows that no model is trained on,
-    the same ones for all brackets.
+    Successive halving must choose between many candidates with little training each and few with
+    much. Hyperband runs one bracket of halving for each of :math:`\lfloor \log_\eta R \rfloor + 1`
+    choices, with about the same training in total for each, and keeps the best model of all; R is
+    `max_iter` and :math:`\eta` is `aggressiveness`. Scores are of held-out rows, the same ones for
+    all brackets.
 
-    Training is a number of calls of `partial_fit`, and a model that goes on to the next rung keeps
-    what it has learnt. For estimators without `partial_fit` it is a number of rows, or of what a
-    parameter counts; models are then fitted anew in each rung, all of a rung at once where they
-    can share a pass over the rows.
+    Training is measured in calls of `partial_fit`, and a model that is promoted to the next rung
+    continues its training. For estimators without `partial_fit` it is measured in rows, or by a
+    parameter; models are then fitted anew in each rung, together if they can share a pass over the
+    rows.
 
     Parameters
     ----------
@@ -106,13 +106,12 @@ class HyperbandSearchCV(OnePassSearch):
         (`bracket`) and the calls after which models are compared (`decisions`): as planned, and as
         they came about, which differ where models stop early.
     history_ : list of dicts
-        What was known each time that a model was scored, in that order: `model_id`, `params`,
-        `bracket`,
+        A record for each score of a model, in order: `model_id`, `params`, `bracket`,
         `partial_fit_calls`, `score`, `partial_fit_time`, `score_time`, `elapsed_wall_time`.
     model_history_ : dict of lists
         The same by `model_id`.
     best_estimator_ : estimator
-        As it was scored, where it learns call by call; else fitted anew to all rows.
+        The scored model, if it learns call by call; else a new fit to all rows.
     best_index_, best_score_, best_params_
         Of the best of the models that came to the last rung of their bracket.
     scorer_, n_splits_, multimetric_, classes_, n_features_in_, feature_names_in_
@@ -175,7 +174,7 @@ class HyperbandSearchCV(OnePassSearch):
         "error_score": [StrOptions({"raise"}), Real],
     }
 
-    # What scikit-learn's searches look at and users of this one have no say in.
+    # scikit-learn's searches read these; users of this search cannot choose them.
     refit = True
     cv = None
     return_train_score = False
@@ -217,7 +216,7 @@ class HyperbandSearchCV(OnePassSearch):
 
     @property
     def metadata(self) -> dict:
-        """What the search is going to do: models, calls of `partial_fit`, brackets."""
+        """What the search will do: models, calls of `partial_fit`, brackets."""
         return described(
             (b.number, b.n_models, b.n_calls, [calls for _, calls in b.rungs])
             for b in plan_brackets(self.max_iter, self.aggressiveness)
@@ -241,7 +240,7 @@ class HyperbandSearchCV(OnePassSearch):
         )
 
     def get_metadata_routing(self):
-        """Where parameters of `fit` and `score` go: see scikit-learn's user guide."""
+        """The metadata routing of `fit` and `score`; see scikit-learn's user guide."""
         scorer, _ = self._get_scorers()
         to_fit = "partial_fit" if self._resource() == CALLS else "fit"
         return (
@@ -282,12 +281,12 @@ class HyperbandSearchCV(OnePassSearch):
         return self
 
     def _bounds(self, X: Any) -> tuple[int, ...]:
-        """Where chunks of rows begin; a subclass may know of others."""
+        """The first rows of chunks; a subclass may use other bounds."""
         return even_bounds(_num_samples(X), self.chunk_size)
 
     def _task(self, scorer, params):
         routed = self._get_routed_params_for_fit(params)
-        # Without routing, parameters of fits are under this name, whatever gets them.
+        # Without routing, fit parameters have this name for every method.
         fit_params = routed.estimator.get(self._method()) or routed.estimator.get("fit") or {}
         return Task(
             scorer=scorer,
@@ -299,7 +298,7 @@ class HyperbandSearchCV(OnePassSearch):
         )
 
     def _make_trainer(self, X: Any, y: Any, blocks: RowBlocks, task: Task, seed: int) -> Trainer:
-        """What trains models; a subclass may have its own."""
+        """The trainer of the models; a subclass may have its own."""
         estimator = clone(self.estimator)
         if self._resource() == CALLS:
             task = with_classes(estimator, y, task)
@@ -314,7 +313,7 @@ class HyperbandSearchCV(OnePassSearch):
         entries = [entry for run in runs for entry in run.entries]
         failures = [{"fit_error": entry.error} for entry in entries]
         _warn_or_raise_about_fit_failures(failures, self.error_score)
-        # Of equal ones that of the most adaptive bracket, which comes first.
+        # Of equal models, the one of the most adaptive bracket, which comes first.
         best = max((run.best for run in runs), key=lambda e: or_least(e.score))
         self.best_index_ = next(i for i, entry in enumerate(entries) if entry is best)
         self.best_params_ = dict(best.params)
@@ -334,7 +333,7 @@ class HyperbandSearchCV(OnePassSearch):
     # ------------------------------------------------------------ what parameters mean
 
     def _runs(self):
-        """The brackets with their candidates, and a seed for all else that is random."""
+        """The brackets with their candidates, and a seed for all other randomness."""
         patience = self._patience()
         first_seed = int(check_random_state(self.random_state).randint(2**31))
         runs = []
@@ -372,7 +371,7 @@ class HyperbandSearchCV(OnePassSearch):
         return min(0.2, 1 / n_blocks) if self.test_size is None else self.test_size
 
     def _patience(self):
-        """Calls without a rise after which a model stops; None for no such thing."""
+        """The number of calls without a rise after which a model stops; None for no limit."""
         enough = max(self.max_iter // self.aggressiveness, 1)
         if self.patience is True:
             return max(enough, 2)

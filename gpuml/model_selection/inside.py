@@ -1,4 +1,4 @@
-"""Splits of a training part, as splits of all rows."""
+"""Splits of a training set, as splits of all rows."""
 
 from collections.abc import Sequence
 from itertools import groupby
@@ -13,7 +13,7 @@ from gpuml.resampling.split import as_rows
 
 
 def splits_inside(outer: AnySplit, inner: Sequence[AnySplit], n_rows: int) -> list[AnySplit]:
-    """Splits of the training part of a split, in numbers of all rows; then that split itself.
+    """Splits of an outer training set, as numbers of all rows; then the outer split itself.
 
     Folds of a training part stay folds: each row has a label, of which one says that the row is
     in no inner part. So no split has index arrays, and all of them have atoms in common.
@@ -58,12 +58,12 @@ def _moved(split, train, n_rows):
 
 
 def rows_within(rows: Rows, some: Rows, n_rows: int) -> Rows:
-    """Some of a set of rows, named by their places in it, as rows of all `n_rows`."""
+    """Some of the rows in `rows`, selected by position, as rows of all `n_rows`."""
     if not (_is_runs(rows) and _is_runs(some)):
         return as_rows(row_indices(rows)[row_indices(some)], n_rows)
     found: list[slice] = []
     for run in _runs(some):
-        first = 0  # place of the first row of each run of all
+        first = 0  # position of the first row of each run among all rows
         for whole in _runs(rows):
             start, stop = max(run.start, first), min(run.stop, first + count_rows(whole))
             if start < stop:
@@ -82,7 +82,7 @@ def rows_within(rows: Rows, some: Rows, n_rows: int) -> Rows:
 
 
 def _labelled(outer, inner, n_rows) -> list[AnySplit] | None:
-    """The splits as labels of all rows; None for those that are no folds."""
+    """The splits as labels of all rows; None for splits that are no folds."""
     runs = _labels_of(inner, outer.n_train)
     complete = isinstance(outer, LabelledSplit) and outer.unused is None
     if runs is None or not (complete or _has_rows_once(outer.train, n_rows)):
@@ -98,7 +98,7 @@ def _labelled(outer, inner, n_rows) -> list[AnySplit] | None:
 
 
 def _labels_of(splits, n_rows) -> list[tuple[FoldLabels, list[int]]] | None:
-    """Labels and the folds that are held out, run after run of splits."""
+    """Labels and held-out folds, for each run of splits."""
     if all(isinstance(split, LabelledSplit) for split in splits):
         runs = groupby(splits, lambda split: id(split.labels))
         members = [list(run) for _, run in runs]
@@ -115,7 +115,7 @@ def _labels_of(splits, n_rows) -> list[tuple[FoldLabels, list[int]]] | None:
 
 
 def _spread(labels: FoldLabels, rows: Rows, n_rows: int) -> FoldLabels:
-    """Labels of some rows as labels of all: a fold more has the others."""
+    """Labels of some rows as labels of all rows; an extra fold has the other rows."""
     place, folds = place_of(labels.folds), labels.folds
     unused = len(labels.counts)
     out = place.xp.full((n_rows,), unused, dtype=folds.dtype, device=place.device)
@@ -134,7 +134,7 @@ def _all_of(split):
 
 
 def _has_rows_once(rows, n_rows, n_expected=None):
-    """Whether no row is named twice (and so many are)."""
+    """Whether no row occurs twice (and the number is right)."""
     marks = np.zeros(n_rows, dtype=bool)
     for run in _runs(rows) if _is_runs(rows) else (row_indices(rows),):
         marks[run] = True

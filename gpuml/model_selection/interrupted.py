@@ -1,4 +1,4 @@
-"""What a search that was interrupted keeps: the results of the fits that were finished."""
+"""Results of an interrupted search: the fits that finished."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -8,31 +8,30 @@ import numpy as np
 
 from gpuml._sklearn import _insert_error_scores
 
-# What scikit-learn and the searches of clusters make columns of.
+# Fields of results that scikit-learn and cluster searches make columns of.
 COLUMNS = ("fit_error", "test_scores", "train_scores", "fit_time", "score_time", "worker", "device")
-# So many of the missing candidates are named.
+# How many missing candidates a warning names.
 MOST_NAMED = 3
 
 
 class Left(NamedTuple):
-    """What is left of an interrupted search: fitted attributes, and what is missing in words."""
+    """The results of an interrupted search: fitted attributes, and what is missing."""
 
     attributes: dict[str, Any]
     text: str
 
 
 def not_fitted(like: Mapping[str, Any], seconds: float = np.nan) -> dict[str, Any]:
-    """The result of a fit that was not made, with the fields of one that was; scores are nan."""
+    """The result of a fit that did not happen, with the fields of one that did; scores are nan."""
     names = [name for name in ("test_scores", "train_scores") if name in like]
     nothing = {name: _nothing(like[name]) for name in names}
     return {**like, **nothing, "fit_time": seconds, "score_time": seconds, "fit_error": None}
 
 
 def left_of(rounds: Any) -> Left | None:
-    """What is left of the rounds of an interrupted search; None if no fit was finished.
+    """The results of the rounds of an interrupted search; None if no fit finished.
 
-    Candidates of the round under way are kept if one of their fits was finished; scores of the
-    others of their splits are nan.
+    A candidate of the current round is kept if one of its fits finished; its other scores are nan.
     """
     search, (evaluator, candidates, more) = rounds.search, rounds.under_way
     n_splits = search.n_splits_
@@ -57,7 +56,7 @@ def left_of(rounds: Any) -> Left | None:
         columns.setdefault(name, []).extend(values[position] for position in own)
     params = [*rounds.all_params, *(candidates[position] for position in own)]
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # of scores that are nan
+        warnings.simplefilter("ignore", UserWarning)  # about scores that are nan
         results = search._format_results(params, n_splits, out, columns)
     attributes = {
         "cv_results_": results,
@@ -73,7 +72,7 @@ def left_of(rounds: Any) -> Left | None:
 
 
 def show_left(search: Any, left: Left) -> None:
-    """Let a search show what is left of an interrupted fit, and nothing of a fit before it."""
+    """Set the attributes of an interrupted fit on a search, and delete those of an earlier fit."""
     fitted = [name for name in vars(search) if name.endswith("_") and not name.startswith("_")]
     for name in fitted:
         delattr(search, name)

@@ -1,4 +1,4 @@
-"""What an evaluator is given, and what it keeps of what it fitted."""
+"""The input of an evaluator, and its records of fitted groups."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -6,16 +6,16 @@ from typing import Any
 
 from gpuml.data import AnySplit, Batch, Outside, whole
 from gpuml.extending import Stack
-from gpuml.model_selection.candidates import Group
 from gpuml.model_selection.one_by_one import Task
+from gpuml.protocol import Group
 
 
 @dataclass(frozen=True)
 class Job:
-    """What is searched over: an unfitted estimator, the user's rows, their splits, and the rest.
+    """A search problem: an unfitted estimator, the user's rows, their splits, and the rest.
 
-    Models of splits in `unscored` are fitted, and asked for by `Evaluator.model_of`. `outside` says
-    which splits are inside the training parts of others.
+    Models of the splits in `unscored` are fitted for `Evaluator.model_of`. `outside` says which
+    splits are inside the training rows of others.
     """
 
     estimator: Any
@@ -31,7 +31,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Known:
-    """Rows that estimators of one kind have looked at, and what they noted of them."""
+    """Rows that estimators of one kind have checked, and the attributes that they set."""
 
     batch: Batch
     seen: Mapping[str, Any]
@@ -39,9 +39,9 @@ class Known:
 
 @dataclass(frozen=True)
 class Shared:
-    """A group that was fitted at once; with all rows if the stack knows but some of them.
+    """A group that was fitted together; with all rows if the stack knows only some of them.
 
-    Nobody looks at the models of splits that were `refused`.
+    The models of splits in `refused` are never used.
     """
 
     estimator: Any
@@ -60,6 +60,6 @@ class Shared:
         return self.estimator.multifit_model({**self.group.shared, **varying}, attributes)
 
     def model_of(self, index: int, split: int) -> Any:
-        """The model of a candidate on the training part of a split."""
+        """The model of a candidate on the training rows of a split."""
         params = {**self.group.shared, **self.group.varying[index]}
         return self.estimator.multifit_model(params, self.stack.pick(index, split))

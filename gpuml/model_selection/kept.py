@@ -1,4 +1,4 @@
-"""What models say of rows that they were not fitted to, kept beside their scores."""
+"""Predictions for held-out rows, kept beside scores."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ from gpuml._sklearn import _check_is_permutation, _enforce_prediction_order
 from gpuml.data import AnySplit, row_indices
 from gpuml.resampling.responses import Answer
 
-# Methods that give a column for each class.
+# Methods that return a column for each class.
 BY_CLASS = ("decision_function", "predict_proba", "predict_log_proba")
 RESPONSES = ("predict", *BY_CLASS)
-# What all models of a stack are asked for at once.
+# The method of a stack for each method of an estimator.
 OF_STACKS = {"predict": "labels", "predict_proba": "probability", "decision_function": "decision"}
 
 
 @dataclass(frozen=True)
 class Kept:
-    """What models are asked for.
+    """Which predictions to keep.
 
     Attributes
     ----------
@@ -38,20 +38,20 @@ class Kept:
     flat: bool
 
     def of(self, model: Any, X: Any) -> Any:
-        """What a model says of rows, with columns of all classes."""
+        """A model's predictions for rows, with columns for all classes."""
         said = getattr(model, self.method)(X)
         if self.classes is None or self.method not in BY_CLASS:
             return said
         if isinstance(said, list):
             known = zip(model.classes_, said, self.classes, strict=True)
             return [_in_order(own, each, every, self.method) for own, each, every in known]
-        # Labels of several outputs are an indicator matrix here.
+        # Labels of several outputs become an indicator matrix.
         every = self.classes
         every = np.arange(len(every)) if isinstance(every, list) else every
         return _in_order(model.classes_, said, every, self.method)
 
     def of_all(self, answer: Answer) -> Array | None:
-        """What all models of a stack say (C, m, ...); None where each has to be asked."""
+        """Predictions (C, m, ...) of all models of a stack; None if each must predict by itself."""
         if answer.classes is None:
             alike = self.method == "predict" and self.flat and answer.values.ndim == 3
             return answer.values[..., 0] if alike else None
@@ -66,7 +66,7 @@ class Kept:
 
 
 def kept_of(method: str | bool, y: Any) -> Kept | None:
-    """What `return_predictions` of a search asks for; None for nothing."""
+    """What `return_predictions` of a search selects; None for no predictions."""
     if method is False:
         return None
     name = "predict" if method is True else method
@@ -85,18 +85,18 @@ def is_flat(y: Any) -> bool:
 
 
 class Heard:
-    """What the models of a stack say of the held-out rows of each split, as they are asked."""
+    """The predictions of a stack for the held-out rows of each split, collected while scoring."""
 
     def __init__(self, kept: Kept):
         self._kept = kept
         self._said: dict[int, list[Array | None]] = {}
 
     def hear(self, split: int, answer: Answer) -> None:
-        """Take the answer of some more candidates."""
+        """Add the predictions of further candidates."""
         self._said.setdefault(split, []).append(self._kept.of_all(answer))
 
     def by_split(self) -> dict[int, Array]:
-        """Of all candidates (C, m, ...), for the splits where they were asked at once."""
+        """Predictions (C, m, ...) of all candidates, for splits where they predict together."""
         known = {s: each for s, each in self._said.items() if all(v is not None for v in each)}
         return {
             s: each[0] if len(each) == 1 else namespace(*each).concat(each)
@@ -105,7 +105,10 @@ class Heard:
 
 
 def check_partition(splits: Sequence[AnySplit], n_rows: int, owner: str) -> np.ndarray:
-    """Numbers of the held-out rows, split after split; ValueError unless each row is there once."""
+    """Numbers of the held-out rows, split after split.
+
+    Raises ValueError unless each row is held out exactly once.
+    """
     held_out = np.concatenate([row_indices(split.test) for split in splits])
     if not _check_is_permutation(held_out, n_rows):
         raise ValueError(f"{owner} only works for partitions")
@@ -113,7 +116,7 @@ def check_partition(splits: Sequence[AnySplit], n_rows: int, owner: str) -> np.n
 
 
 def by_row(parts: Sequence[Any], order: np.ndarray, X: Any) -> Any:
-    """What was said of each split as one array in the order of the rows, where X is."""
+    """Predictions of all splits as one array in the order of the rows, at the place of X."""
     first = parts[0]
     if isinstance(first, list):
         return [by_row(each, order, X) for each in zip(*parts, strict=True)]
@@ -128,9 +131,9 @@ def by_row(parts: Sequence[Any], order: np.ndarray, X: Any) -> Any:
 
 
 def predictions_of(said: Sequence[Any], splits: Sequence[AnySplit], X: Any) -> Any:
-    """What was said of each candidate's splits as one array (C, n, ...), or a list of those.
+    """The predictions of each candidate as one array (C, n, ...), or a list of those.
 
-    What is None, of a fit that failed, is nan.
+    None, from a failed fit, becomes nan.
     """
     held_out = [row_indices(split.test) for split in splits]
     order = np.argsort(np.concatenate(held_out))
@@ -144,7 +147,7 @@ def predictions_of(said: Sequence[Any], splits: Sequence[AnySplit], X: Any) -> A
 
 
 def _nothing(like, n_rows):
-    """As many predictions that are nan."""
+    """Predictions of the same shape that are nan."""
     if isinstance(like, list):
         return [_nothing(each, n_rows) for each in like]
     numbers = is_foreign(like) or np.asarray(like).dtype.kind in "iufb"
@@ -160,7 +163,7 @@ def _by_candidate(rows):
 
 
 def _in_order(classes, said, every, method):
-    """Columns of all classes, of those too that a model has not seen."""
+    """Columns of all classes, including those that a model has not seen."""
     if len(every) == classes.shape[0]:
         return said
     place = place_of(said) if is_foreign(said) else None
@@ -171,7 +174,7 @@ def _in_order(classes, said, every, method):
 
 
 def _labels(codes, classes):
-    """Labels for codes: strings come to CPU memory."""
+    """Labels for codes; strings are in CPU memory."""
     if classes.dtype.kind not in "iufb":
         return classes[to_host(codes)]
     xp = namespace(codes)

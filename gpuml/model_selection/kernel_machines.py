@@ -1,9 +1,9 @@
-"""Support vector machines that differ in penalties or kernels: one matrix of pairs for each fold.
+"""Support vector machines that differ in penalties or kernels: one matrix of pairs per fold.
 
-libsvm computes a kernel in each fit, entry by entry, and again for each prediction. Kernels of one
-base (squared distances, or inner products) are functions of the same matrix, so the matrix is made
-once for each fold and each kernel once for all penalties, and libsvm reads what it would compute.
-It rounds kernels to float32 while it fits: machines are those of a fit by itself, within `tol`.
+libsvm computes a kernel in each fit, entry by entry, and again for each prediction. Kernels with
+the same base (squared distances, or inner products) are functions of one matrix. So the matrix is
+made once per fold and each kernel once for all penalties, and libsvm reads the kernel. libsvm
+rounds kernels to float32 while it fits: the machines equal single fits within `tol`.
 """
 
 import sys
@@ -33,30 +33,30 @@ from gpuml.solvers.pair_kernels import PARAMETERS, PairKernel, pair_base
 
 MACHINES = ("NuSVC", "NuSVR", "OneClassSVM", "SVC", "SVR")
 NAMES = ("linear", "poly", "rbf", "sigmoid")
-# What machines that read one matrix may differ in.
+# Parameters in which machines that share one matrix may differ.
 VARYING = ("C", "class_weight", "coef0", "degree", "epsilon", "gamma", "kernel", "nu")
-# Matrices of the order of a fold: the base and a kernel, of training and of held-out rows.
+# How many fold-sized matrices exist: the base and a kernel.
 MATRICES = 2
-# The share of the free memory that they may take: several folds may be under way.
+# The denominator of their share of the free memory: several folds may run.
 SHARE = 4
 
 
-# What an exponential takes, next to a product of two numbers; and the share of support vectors,
-# times features and that, from which on a kernel of all pairs is faster than what libsvm computes.
+# The cost of an exponential relative to a product of two numbers, and the share of support vectors,
+# times features and this cost, above which a kernel of all pairs is faster than libsvm's own.
 EXPONENTIAL = 20
 LEAST_SHARE = 9.0
 
 
 class OwnKernels(Exception):
-    """Why machines compute kernels themselves, in words for the user."""
+    """The reason why machines compute kernels themselves, as text for the user."""
 
 
 def reads_kernels(estimator: Any) -> bool:
-    """Whether scikit-learn fits an estimator, by libsvm, to rows in CPU memory."""
+    """Whether libsvm fits an estimator to rows in CPU memory."""
     kind = type(estimator)
     if kind.__name__ not in MACHINES:
         return False
-    # Nothing is imported for it: without the modules there is no such estimator.
+    # No import is needed: without the modules there is no such estimator.
     if kind is getattr(sys.modules.get("sklearn.svm"), kind.__name__, None):
         return True
     ours = kind is getattr(sys.modules.get("gpuml.svm"), kind.__name__, None)
@@ -64,7 +64,7 @@ def reads_kernels(estimator: Any) -> bool:
 
 
 def kernel_key(estimator: Any) -> Hashable | None:
-    """Equal for machines whose kernels are functions of one matrix; None for others."""
+    """A key, equal for machines whose kernels are functions of one matrix; None for others."""
     if not reads_kernels(estimator) or getattr(estimator, "probability", False) is True:
         return None
     name = estimator.kernel
@@ -74,7 +74,7 @@ def kernel_key(estimator: Any) -> Hashable | None:
 
 
 def one_kernel_key(estimator: Any) -> Hashable | None:
-    """Equal for machines of one kernel: their fits stay together where others are divided."""
+    """A key, equal for machines with the same kernel, which workers must not divide."""
     key = kernel_key(estimator)
     names = PARAMETERS.get(estimator.kernel, ()) if key is not None else ()
     return key and (key, estimator.kernel, *(value_key(getattr(estimator, n)) for n in names))
@@ -96,7 +96,7 @@ class Seen:
 
     @classmethod
     def of(cls, members: Sequence[Any], stage: Any, task: Task) -> "Seen":
-        """Of members on a stage; OwnKernels if they have to compute kernels themselves."""
+        """The rows of a stage; raises OwnKernels if machines must compute kernels themselves."""
         parts = _parts(members, stage, task)
         train = _rows(stage.X_train)
         seen = {name: train if X is stage.X_train else _rows(X) for name, X in parts.items()}
@@ -104,7 +104,7 @@ class Seen:
         return cls(train, seen)
 
     def check_pays(self, fitted: Any) -> None:
-        """Raise OwnKernels where a fitted machine has few support vectors, as others will have.
+        """Raise OwnKernels if a fitted machine has few support vectors, as others will have.
 
         libsvm computes kernels of those and of few other rows; one that failed tells nothing.
         """
@@ -187,7 +187,7 @@ def _fitted(member, K, y, task):
 
 
 def _scored(machine, given, fold, task):
-    """The result of a machine, which only scorers see, but for the time of its fit."""
+    """The result of a machine, as scorers see it, except for the fit time."""
     started = time.perf_counter()
     params = fold.test_score_params
     test = score_model(machine, given["test"], fold.y_test, params, task)
@@ -207,7 +207,7 @@ def _scored(machine, given, fold, task):
 
 
 def _parts(members, stage, task) -> Mapping[str, Any]:
-    """Rows that machines are scored on, as they see them."""
+    """The rows that machines are scored on."""
     fold = stage.fold
     if task.return_estimator:
         raise OwnKernels("return_estimator=True needs models fitted to rows")
@@ -219,7 +219,7 @@ def _parts(members, stage, task) -> Mapping[str, Any]:
 
 
 def _rows(X):
-    """Rows (n, p) in float64, as libsvm would see them."""
+    """Rows (n, p) in float64, as libsvm reads them."""
     if hasattr(X, "tocsr"):
         raise OwnKernels("X is sparse")
     if is_array(X) and not is_numpy(X):

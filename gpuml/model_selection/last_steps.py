@@ -1,8 +1,8 @@
-"""Fits and scores of models on rows that they have in common.
+"""Fits and scores of models that share rows.
 
-The models are last steps of pipelines whose other steps are the same, one or several of them, or
-estimators of their own. Those that can share a fit do: `multifit` fits all at once, and others are
-read off the largest of them (see `one_fit`).
+The models are the last steps of pipelines whose other steps are equal, or whole estimators. If they
+can share a fit, `multifit` or `__sklearn_multifit__` fits them together, or the smaller ones are
+read off the largest (see `one_fit`).
 """
 
 import time
@@ -11,11 +11,13 @@ from dataclasses import replace
 from traceback import format_exc
 from typing import Any
 
+import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from gpuml._arrays import is_array, namespace
 from gpuml._sklearn import (
+    _num_samples,
     _print_elapsed_time,
     _routing_enabled,
 )
@@ -23,6 +25,7 @@ from gpuml.data import NeedsAllRows, Split, UnfittableSplits, whole
 from gpuml.model_selection.boosters import SharedBins, fit_threads
 from gpuml.model_selection.candidates import (
     BINNED,
+    BY_METHOD,
     NOTHING,
     ON_EACH_FOLD,
     SAME,
@@ -46,9 +49,10 @@ from gpuml.model_selection.out_of_bag import (
     answering_out_of_bag,
     check_model,
 )
-from gpuml.model_selection.prefix_keys import estimator_key, pipeline_key
+from gpuml.model_selection.prefix_keys import estimator_key, multifit_key, pipeline_key
 from gpuml.model_selection.scores import score_stack, scored_as
 from gpuml.pipeline._affine import affine_pipeline
+from gpuml.protocol import METHOD, multifit
 from gpuml.resampling.atoms import make_folds
 from gpuml.resampling.multifit import offers_multifit
 
@@ -56,11 +60,11 @@ from gpuml.resampling.multifit import offers_multifit
 def fit_members(
     members: Sequence[Member], stage: Stage, task: Task, refused: dict[int, Refusal]
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Positions and results, as `fit_fold` has them, each as soon as it is known.
+    """Positions and results in the form of `fit_fold`, each as soon as it is known.
 
-    The end of a fit is not announced. Members that are several steps have none where those can't be
-    fitted at once with others. `refused` is told, by position, why several that were to be fitted
-    at once were not: fits by themselves tell whether one of them is to blame for an error.
+    The caller announces the end of each fit. Members of several steps that cannot be fitted
+    together get no result. `refused` receives, by position, why a group fit was refused; single
+    fits tell whether a candidate caused an error.
     """
     work = _Work(stage, task)
     done: set[int] = set()
@@ -68,6 +72,7 @@ def fit_members(
         (_stack_key, work.at_once),
         (_fit_key, work.by_one_fit),
         (_kernel_key, work.by_kernels),
+        (_method_key, work.by_method),
     )
     for key_of, fit_group in ways:
         left = [i for i in range(len(members)) if i not in done]
@@ -87,7 +92,7 @@ def fit_members(
 
 
 def fit_alone(member: Member, fold: Fold, task: Task) -> dict[str, Any]:
-    """Fit and score one model on the rows of a split; its result, as `fit_fold` has it."""
+    """Fit and score one model on the rows of a split; the result has the form of `fit_fold`."""
     result = _Work(Stage(fold, fold.X_train), task).alone(member)
     announce_end(member.params, member.where, task, result)
     return result
@@ -97,7 +102,7 @@ def fit_alone(member: Member, fold: Fold, task: Task) -> dict[str, Any]:
 
 
 def _groups(members, key_of) -> list[list[int]]:
-    """Positions of members, more than one each time, whose models have the same key."""
+    """Positions of members whose models have the same key, in groups of two or more."""
     found: dict[Hashable, list[int]] = {}
     for position, member in enumerate(members):
         if not set(member.fit_params) <= {"sample_weight"} or isinstance(member.model, str):
@@ -109,7 +114,7 @@ def _groups(members, key_of) -> list[list[int]]:
 
 
 def _stack_key(member):
-    """Equal for members whose models one `multifit` may fit."""
+    """A key, equal for members whose models one `multifit` can fit."""
     together = _together(member.model, member.fit_params)
     if together is None:
         return None
@@ -125,15 +130,19 @@ def _kernel_key(member):
     return kernel_key(member.model)
 
 
+def _method_key(member):
+    return multifit_key(member.model)
+
+
 def _together(model, fit_params):
-    """A model, or a pipeline as what fits several of its kind at once; None where nothing does."""
+    """The estimator that fits several of its kind together, for a model or a pipeline; or None."""
     if isinstance(model, Pipeline):
         return None if fit_params else affine_pipeline(model, {})
     return model if offers_multifit(model) else None
 
 
 def _validate(model):
-    """Raise scikit-learn's error for a parameter that a model, or one of its steps, rejects."""
+    """Raise scikit-learn's error for an invalid parameter of a model or of one of its steps."""
     for part in [step for _, step in model.steps] if isinstance(model, Pipeline) else [model]:
         if hasattr(part, "_parameter_constraints"):
             part._validate_params()
@@ -145,7 +154,7 @@ class _Work:
     def __init__(self, stage: Stage, task: Task):
         self.stage, self.task = stage, task
         self._bins = SharedBins()
-        # Of the last group that was to be fitted at once.
+        # Of the last group that should have been fitted together.
         self.refusal = NOTHING
 
     # ------------------------------------------------------------ one
@@ -172,7 +181,7 @@ class _Work:
         return {**self._scored(member, fitted, time.perf_counter() - started), **how}
 
     def _fit(self, member, model):
-        """A model, fitted, and how: what it has in common with earlier fits, and for later ones."""
+        """A fitted model, and a record of the work that it shares with other fits."""
         n_shared, rows = self._bins.n_shared, (self.stage.X_train, self.stage.fold.y_train)
 
         def fit(own, **more):
@@ -211,26 +220,26 @@ class _Work:
         if part == "test":
             X, y, params = fold.X_test, fold.y_test, fold.test_score_params
         if part in self.stage.seen:
-            # Of the pipeline without its other steps, so that it answers as the pipeline would.
+            # Without the other steps, so that scorers see a pipeline.
             return score_model(model[-member.n_last :], self.stage.seen[part], y, params, task)
         return score_model(model, X, y, params, task)
 
     def _said(self, member, fitted):
-        """What is kept of what a model says of the held-out rows."""
+        """The predictions of a model for the held-out rows, as the search keeps them."""
         model, rows = member.whole(fitted), self.stage.fold.X_test
         if "test" in self.stage.seen:
             model, rows = model[-member.n_last :], self.stage.seen["test"]
         return self.task.kept.of(model, rows)
 
     def _refuse(self, error):
-        """Note why a group is fitted one by one, which tells which of them fails, and how."""
+        """Record why a group is fitted one by one; single fits tell which model fails, and how."""
         expected = isinstance(error, UnfittableSplits | NeedsAllRows)
         self.refusal = Refusal(str(error) if expected else raised_words(error), raised=not expected)
 
     # ------------------------------------------------------------ one fit
 
     def by_one_fit(self, members: Sequence[Member]) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Positions and results; without those that the largest does not answer for."""
+        """Positions and results of the members that the largest model can answer for."""
         fold, X = self.stage.fold, self.stage.X_train
         models = [member.model for member in members]
         kind = one_fit_kind(models[0])
@@ -269,7 +278,7 @@ class _Work:
             yield i, {**result, **times, **how, "made": made}
 
     def _answers(self, members, one, order):
-        """Results of members by position, whose predictions are known from one fit."""
+        """Results of members by position, whose predictions one fit provides."""
         results = {}
         for i in order:
             member = members[i]
@@ -279,7 +288,7 @@ class _Work:
         return results
 
     def _scored_as(self, member, answering, model, fit_seconds):
-        """The result of a model for which another one answers."""
+        """The result of a model whose predictions another model provides."""
         scores = _Work(self.stage, replace(self.task, return_estimator=False))
         result = scores._scored(member, answering, fit_seconds)
         return member.result(model, self.task, result)
@@ -287,7 +296,7 @@ class _Work:
     # ------------------------------------------------------------ kernels
 
     def by_kernels(self, members: Sequence[Member]) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Positions and results; without those that compute kernels themselves."""
+        """Positions and results; nothing for members that compute kernels themselves."""
         try:
             for member in members:
                 _validate(member.model)
@@ -297,10 +306,47 @@ class _Work:
         except Exception as error:
             self._refuse(error)
 
+    # ------------------------------------------------------------ the estimator's method
+
+    def by_method(self, members: Sequence[Member]) -> Iterator[tuple[int, dict[str, Any]]]:
+        """Positions and results of the members that `__sklearn_multifit__` fits."""
+        started = time.perf_counter()
+        try:
+            found = self._found_by_method(members)
+        except Exception as error:
+            self._refuse(error)
+            return
+        for failure in (each for each in found if isinstance(each, Exception)):
+            self._refuse(failure)
+        seconds = (time.perf_counter() - started) / len(members)
+        for i, (member, fitted) in enumerate(zip(members, found, strict=False)):
+            if not isinstance(fitted, Exception):
+                announce_start(member.params, member.where, self.task)
+                made = Made(ON_EACH_FOLD, int(i == 0), shared=(BY_METHOD,))
+                yield i, {**self._scored(member, fitted, seconds), "made": made}
+
+    def _found_by_method(self, members):
+        """A model or an error for each member; empty, with a reason, if the method refuses."""
+        model, X, y = clone(members[0].model), self.stage.X_train, self.stage.fold.y_train
+        if self.task.out_of_bag:
+            self.refusal = Refusal(f"cv='oob' does not use {type(model).__name__}.{METHOD}")
+            return []
+        for member in members:
+            _validate(member.model)
+        names = model.__sklearn_multifit_params__
+        varying = [{n: v for n, v in m.model.get_params().items() if n in names} for m in members]
+        whole_part = [(np.arange(_num_samples(X)), np.arange(0))]
+        found = multifit(model, X, y, whole_part, varying, **members[0].fit_params)
+        if found is NotImplemented:
+            kind = type(model).__name__
+            self.refusal = Refusal(f"{kind}.{METHOD} refused these parameters or this data")
+            return []
+        return [row[0] for row in found]
+
     # ------------------------------------------------------------ at once
 
     def at_once(self, members: Sequence[Member]) -> Iterator[tuple[int, dict[str, Any]]]:
-        """Positions and results; none where the models can't be fitted at once."""
+        """Positions and results; nothing if the models cannot be fitted together."""
         stage, fit_params = self.stage, members[0].fit_params
         estimator = _together(clone(members[0].model), fit_params)
         names = estimator.multifit_params
@@ -326,7 +372,7 @@ class _Work:
 
             task = scored_as(self.task, members[0].model)
             scored = score_stack(stack, folds, score_one, task) if split else None
-            # Some fit a model where it is asked for, and may fail there.
+            # Some stacks fit a model in `pick`, which may fail.
             models = [model_of(c) for c in range(len(members))] if scored is None else []
         except Exception as error:
             self._refuse(error)
@@ -348,10 +394,10 @@ class _Work:
             yield c, {**result, "made": Made(ON_EACH_FOLD, 0 if c else stack.n_passes)}
 
     def _rows(self, fit_params):
-        """X, y and weights for `multifit`; held-out rows follow, with a split, if all are scored.
+        """X, y and weights for `multifit`, with held-out rows and a split if it can score them.
 
-        For that both have to be arrays of one kind, have weights or not, and training rows must not
-        be scored, because what `fit_transform` gives is not always what `transform` gives.
+        That needs arrays of one kind in both parts, with or without weights, and no scores of
+        training rows, because `fit_transform` and `transform` may differ.
         """
         fold, scored_with = self.stage.fold, self.stage.fold.test_score_params
         X, y = (self.stage.X_train, self.stage.seen.get("test")), (fold.y_train, fold.y_test)
@@ -371,7 +417,7 @@ class _Work:
 
 
 def _alike(pair):
-    """Whether two are arrays of one library, dtype and row shape."""
+    """Whether both are arrays of one library, dtype and row shape."""
     first, second = pair
     return (
         is_array(first)

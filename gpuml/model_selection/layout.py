@@ -41,21 +41,21 @@ class Layout:
 
     @property
     def n_rows(self) -> int:
-        """Rows that there are."""
+        """The number of rows."""
         return self.bounds[-1]
 
     @property
     def n_repeated(self) -> int:
-        """Rows at the start that a ring has once more at its end."""
+        """Rows at the start that a ring repeats at its end."""
         return self.bounds[-3]
 
     @property
     def largest_part(self) -> int:
-        """Rows of the largest training part."""
+        """The number of rows of the largest training set."""
         return self.n_rows - min(stop - start for start, stop in pairwise(self.bounds))
 
     def at(self, place: Place) -> "Layout":
-        """The same with its order brought to a place."""
+        """The same layout, with its order at another place."""
         return self if self.order is None else replace(self, order=move(self.order, place))
 
     def rows(self, *, ring: bool) -> Rows:
@@ -69,7 +69,7 @@ class Layout:
         return namespace(self.order).concat([self.order, self.order[:again]])
 
     def splits(self, *, ring: bool) -> list[Split]:
-        """The splits, of rows that were taken in this order."""
+        """The splits of rows that were taken in this order."""
         folds = list(pairwise(self.bounds))
         n, last = self.n_rows, len(folds) - 1
         out = []
@@ -105,7 +105,7 @@ def _of_labels(labels: FoldLabels, splits: Sequence) -> Layout | None:
         return None
     folds, xp = labels.folds, namespace(labels.folds)
     if is_numpy(folds) and len(splits) < 2**15:
-        folds = folds.astype(np.int16)  # which NumPy sorts by counting
+        folds = folds.astype(np.int16)  # NumPy sorts it by counting
     order = xp.argsort(folds, stable=True)
     return Layout(_short(order) if is_numpy(order) else order, _bounds(labels.counts))
 
@@ -118,7 +118,7 @@ def _of_rows(splits: list[Split], n_rows: int) -> Layout | None:
     for fold, split in enumerate(splits):
         for run in _runs(split.test):
             fold_of[run] = fold
-    # As many rows as there are, and none left out: so none is held out twice either.
+    # As many rows as there are and none left out, so no row is held out twice.
     if (fold_of < 0).any():
         return None
     if not all(_trains_on_the_rest(split, fold, fold_of) for fold, split in enumerate(splits)):
@@ -131,7 +131,7 @@ def _of_rows(splits: list[Split], n_rows: int) -> Layout | None:
 
 
 def _trains_on_the_rest(split, fold, fold_of):
-    """Whether a split, of whose sizes this is known, trains on rising rows of other folds."""
+    """Whether a split, whose sizes were checked, trains on the other folds in rising order."""
     last = -1
     for run in _runs(split.train):
         first, end, rises = _span(run)
@@ -148,13 +148,13 @@ def _span(run):
 
 
 def _runs(rows):
-    """Parts of rows that NumPy can index by; those without a row left out."""
+    """Parts of rows as NumPy index, without empty ones."""
     runs = rows if isinstance(rows, tuple) else (rows,)
     return [run for run in runs if count_rows(run)]
 
 
 def _short(order):
-    """Half the bytes to bring to a device."""
+    """The order as 32-bit integers if possible: half the bytes to move to a device."""
     return order.astype(np.int32) if len(order) < 2**31 else order
 
 

@@ -1,4 +1,4 @@
-"""Candidates as models to be fitted, and the rows that several of them are fitted to."""
+"""Candidates as models to be fitted, and the rows that several of them share."""
 
 from collections.abc import Callable, Mapping
 from copy import deepcopy
@@ -21,7 +21,7 @@ Candidate = tuple[Mapping[str, Any] | None, Progress]
 
 @dataclass(frozen=True)
 class Member:
-    """A candidate, and the model that is to be fitted for it.
+    """A candidate, and the unfitted model for it.
 
     Attributes
     ----------
@@ -52,18 +52,18 @@ class Member:
     shares: bool = True
 
     def fit(self, model: Any, X: Any, y: Any, **more: Any) -> None:
-        """Fit a model with this member's parameters of fits, and more of them."""
+        """Fit a model with this member's fit parameters, and further ones."""
         target = () if y is None else (y,)
         with _print_elapsed_time("Pipeline", self.message):
             model.fit(private_rows(X, model), *target, **self.fit_params, **more)
             finish(X)
 
     def whole(self, fitted: Any) -> Any:
-        """The estimator that the user knows, of the fitted model."""
+        """The estimator that the user knows, with the fitted model in it."""
         return fitted if self.assemble is None else self.assemble(fitted)
 
     def result(self, fitted: Any, task: Task, result: dict[str, Any]) -> dict[str, Any]:
-        """A result with the estimator, where the task returns those."""
+        """A result, with the estimator if the task returns estimators."""
         if task.return_estimator:
             whole = self.whole(fitted)
             result["estimator"] = deepcopy(whole) if self.shares else whole
@@ -82,7 +82,7 @@ def member_of(
     *,
     shares: bool = True,
 ) -> Member:
-    """A candidate as a member that is a whole estimator."""
+    """A member for a candidate that is a whole estimator."""
     model = configured(estimator, params or {})
     return Member(params, where, model, fold.fit_params, shares=shares)
 

@@ -1,12 +1,12 @@
-"""Neighbours that differ in their number, radius and weights: the largest query answers for all.
+"""Nearest neighbours that differ in number, radius and weights: the largest query answers all.
 
-The k nearest rows are the first k of the K > k nearest, and those within a radius are among those
-within a larger one. So each part of a fold is asked for once, by the public `kneighbors` or
-`radius_neighbors` of a model, and scikit-learn's own methods count votes, take means or compare
-densities of what is left of the answer. Where two rows are equally far, a smaller query may keep
-another one of them: rows of which that decides are asked for again.
+The k nearest rows are the first k of the K > k nearest, and the rows within a radius are among
+those within a larger one. So each part of a fold needs one query, by the public `kneighbors` or
+`radius_neighbors` of a model; scikit-learn's own methods then count votes, take means or compare
+densities of the truncated result. If two rows are equally far, a smaller query may find another one
+of them: rows that depend on such a tie are queried again.
 
-Of rows on a device, or a model that cuML fitted, votes and means are taken by `gpuml.solvers`.
+For rows on a device, or a model fitted by cuML, `gpuml.solvers` computes votes and means.
 """
 
 import sys
@@ -24,7 +24,7 @@ from gpuml.model_selection.one_by_one import rows_of
 from gpuml.model_selection.one_fit import OneFit, is_count, of_sklearn, shallow
 from gpuml.model_selection.prefix_keys import estimator_key
 
-# Names of classes, and what models of one query may differ in.
+# Names of classes, and the parameters in which models of one query may differ.
 NEAREST = ("KNeighborsClassifier", "KNeighborsRegressor")
 WITHIN = ("RadiusNeighborsClassifier", "RadiusNeighborsRegressor")
 VARYING = {
@@ -35,9 +35,9 @@ VARYING = {
 
 
 def is_of(estimator: Any, names: Collection[str]) -> bool:
-    """Whether an estimator is of one of these classes: scikit-learn's or ours, no subclass."""
+    """Whether an estimator is of one of these classes, scikit-learn's or gpuml's; no subclass."""
     kind = type(estimator)
-    # Nothing is imported for it: without the modules there is no such estimator.
+    # No import is needed: without the modules there is no such estimator.
     modules = (sys.modules.get(name) for name in ("sklearn.neighbors", "gpuml.neighbors"))
     return kind.__name__ in names and any(
         kind is getattr(module, kind.__name__, None) for module in modules
@@ -45,7 +45,7 @@ def is_of(estimator: Any, names: Collection[str]) -> bool:
 
 
 def query_key(estimator: Any) -> Hashable | None:
-    """Equal for models that the one of the largest query answers for; None of others."""
+    """A key, equal for models that one largest query answers; None for others."""
     if not is_of(estimator, VARYING):
         return None
     name = type(estimator).__name__
@@ -54,7 +54,7 @@ def query_key(estimator: Any) -> Hashable | None:
     else:
         answered = is_count(estimator.n_neighbors)
     if not answered or not getattr(estimator, "novelty", True):
-        return None  # its fit tells what is wrong; without novelty it says nothing of other rows
+        return None  # its fit raises the error; without novelty it predicts no other rows
     return estimator_key(estimator, without=VARYING[name])
 
 
@@ -63,7 +63,7 @@ def _is_radius(value):
 
 
 def refused_number(model: Any, n_rows: int) -> str | None:
-    """Why a model is not answered by a larger query of so many training rows; None if it is."""
+    """The reason why a larger query of so many training rows cannot answer a model, if any."""
     if model.n_neighbors > n_rows:
         return f"n_neighbors is more than the {n_rows} rows of a training set"
     if model.algorithm == "auto" and model.n_neighbors >= n_rows // 2:
@@ -75,12 +75,12 @@ def refused_number(model: Any, n_rows: int) -> str | None:
 
 
 def is_host_model(fitted: Any) -> bool:
-    """Whether a model is scikit-learn's, fitted from rows in CPU memory."""
-    return "n_samples_fit_" in vars(fitted)  # adapters ask others for it
+    """Whether a model is scikit-learn's, fitted to rows in CPU memory."""
+    return "n_samples_fit_" in vars(fitted)  # adapters delegate this attribute
 
 
 def _known(answer: tuple[Any, Any]) -> Callable[..., Any]:
-    """A query that gives what is known, whatever it is asked."""
+    """A query that returns a known result for every input."""
 
     def query(X=None, n_neighbors=None, return_distance=True):
         return answer if return_distance else answer[1]
@@ -112,32 +112,32 @@ class OneQuery(OneFit):
 
     @classmethod
     def varying(cls, estimator: Any) -> tuple[str, ...]:
-        """The number of neighbours or the radius, and what is made of them."""
+        """The number of neighbours or the radius, and parameters of votes."""
         return VARYING[type(estimator).__name__] if is_of(estimator, cls.names) else ()
 
     key = staticmethod(query_key)
 
     @staticmethod
     def refused_rows(model: Any, X: Any) -> str | None:
-        """Why fewer neighbours are not read off more; None where they are."""
+        """The reason why fewer neighbours cannot be read off more, if any."""
         return refused_number(model, _num_samples(X))
 
     @staticmethod
     def largest(models: Sequence[Any], X: Any) -> Any:
-        """The model of most neighbours."""
+        """The model with the most neighbours."""
         return max(models, key=lambda model: model.n_neighbors)
 
     @staticmethod
     def words(names: Collection[str]) -> tuple[str, ...]:
-        """That neighbours are looked for once."""
+        """Text: neighbours are searched once."""
         return (QUERIED,)
 
     def order(self, model: Any) -> Any:
-        """From few neighbours to many, so that votes are counted once."""
+        """The number of neighbours, so that votes are counted once."""
         return model.n_neighbors
 
     def refused(self, model: Any) -> str | None:
-        """Why a model is not answered from the query; None if it is."""
+        """The reason why the query cannot answer a model, if any."""
         if self._on_host:
             return None
         if callable(model.weights):
@@ -146,16 +146,16 @@ class OneQuery(OneFit):
         return "votes for several targets are counted in CPU memory" if several else None
 
     def model(self, unfitted: Any) -> Any:
-        """What an unfitted model would be if it were fitted by itself."""
+        """The fitted model that a fit of `unfitted` would give."""
         return shallow(self.fitted).set_params(**unfitted.get_params(deep=False))
 
     def answering(self, unfitted: Any) -> Any:
-        """A model that predicts the same from neighbours that are known."""
+        """A model with the same predictions, from known neighbours."""
         model = self.model(unfitted)
         return self._read(model) if self._on_host else self._counted(model)
 
     def _read(self, model):
-        """A model whose votes and means are scikit-learn's own."""
+        """A model whose votes and means scikit-learn computes."""
         out = shallow(model)
         for method in self.methods:
             if hasattr(model, method):
@@ -163,19 +163,20 @@ class OneQuery(OneFit):
         return out
 
     def _reads(self, model: Any, found: Any) -> Any:
-        """scikit-learn's model with a query that gives what was found."""
+        """scikit-learn's model, with a query that returns the known result."""
         reads = of_sklearn(model)
         setattr(reads, self.query, _known(found.of(model)))
         if (
             getattr(model, "weights", None) == "uniform"
             and getattr(model, "outputs_2d_", None) is False
         ):
-            # The same votes. Told by name, brute force counts them while it looks for neighbours.
+            # Equal votes. With the name of the weights, brute force would count votes while it
+            # searches.
             reads.weights = None
         return reads
 
     def _counted(self, model):
-        """A model whose votes and means are taken where the rows are."""
+        """A model whose votes and means are computed where the rows are."""
         out = shallow(model)
         for method in ("predict", "predict_proba"):
             if hasattr(model, method):
@@ -183,7 +184,7 @@ class OneQuery(OneFit):
         return out
 
     def _counting(self, own, name, model):
-        @wraps(own)  # scorers ask for it by its name
+        @wraps(own)  # scorers look at its name
         def method(X):
             found = self._of(X)
             return own(X) if found is None else getattr(found, name)(model)
@@ -193,7 +194,7 @@ class OneQuery(OneFit):
     def _method(self, model: Any, name: str) -> Callable[[Any], Any]:
         own = getattr(model, name)
 
-        @wraps(own)  # scorers ask for it by its name
+        @wraps(own)  # scorers look at its name
         def method(X):
             found = self._of(X)
             if found is None:
@@ -201,7 +202,7 @@ class OneQuery(OneFit):
             again = found.doubtful(model)
             whole = callable(getattr(model, "weights", None)) or len(again) == found.n_rows
             if len(again) and whole:
-                return own(X)  # what weights of one's own make of one row may depend on others
+                return own(X)  # a user's weight function may combine rows
             known = getattr(self._reads(model, found), name)(X)
             return _replaced(known, again, own(rows_of(X, again))) if len(again) else known
 
@@ -216,7 +217,7 @@ class OneQuery(OneFit):
         return self._found[part]
 
     def _find(self, X: Any) -> Any:
-        """What the largest query finds for some rows."""
+        """The result of the largest query for some rows."""
         if self._on_host:
             return Found(self.fitted, self.X, X)
         return Counted(self.fitted, self.y, X)
@@ -230,16 +231,16 @@ class OneRadius(OneQuery):
 
     @staticmethod
     def refused_rows(model: Any, X: Any) -> str | None:
-        """Nothing: a fit does not depend on the radius."""
+        """None: a fit does not depend on the radius."""
         return None
 
     @staticmethod
     def largest(models: Sequence[Any], X: Any) -> Any:
-        """The model of the largest radius."""
+        """The model with the largest radius."""
         return max(models, key=lambda model: model.radius)
 
     def order(self, model: Any) -> Any:
-        """Weights of one radius after each other."""
+        """A sort key that puts models with equal radius together."""
         return model.radius
 
     def _find(self, X: Any) -> Any:
@@ -247,7 +248,7 @@ class OneRadius(OneQuery):
 
 
 class OneDensity(OneQuery):
-    """Local outlier factors, by the nearest rows of training rows and of each part."""
+    """Local outlier factors, from the nearest rows of training rows and of each part."""
 
     names = ("LocalOutlierFactor",)
     methods = ("predict", "decision_function", "score_samples")
@@ -258,19 +259,19 @@ class OneDensity(OneQuery):
 
     @staticmethod
     def refused_rows(model: Any, X: Any) -> str | None:
-        """Why fewer neighbours are not read off more; None where they are."""
+        """The reason why fewer neighbours cannot be read off more, if any."""
         if model.n_neighbors >= _num_samples(X):
             return "n_neighbors is not less than the number of rows of a training set"
         return refused_number(model, _num_samples(X))
 
     def refused(self, model: Any) -> str | None:
-        """Where training rows are equally far, densities depend on which of them are found."""
+        """Densities depend on which of several equally far training rows are found."""
         if len(self._training.doubtful(model)) == 0:
             return None
         return "some training rows are equally far away, so that their order depends on n_neighbors"
 
     def model(self, unfitted: Any) -> Any:
-        """scikit-learn's own fit, which is handed the rows as stored, and the neighbours."""
+        """scikit-learn's own fit with the stored rows and the known neighbours."""
         model = super().model(unfitted)
         model.kneighbors = _known(self._training.of(unfitted))
         model.fit(self.fitted)
@@ -279,7 +280,7 @@ class OneDensity(OneQuery):
 
 
 def _replaced(values: Any, rows: np.ndarray, others: Any) -> Any:
-    """Values with others in some rows; probabilities of several targets are a list."""
+    """Values with replacements in some rows; several targets have a list of probabilities."""
     if isinstance(values, list):
         pairs = zip(values, others, strict=True)
         return [_replaced(each, rows, other) for each, other in pairs]

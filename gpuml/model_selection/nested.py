@@ -1,9 +1,9 @@
-"""A search inside a search or a cross-validation: all inner fits from the same passes.
+"""A search inside a search or a cross-validation: all inner fits share passes.
 
-Nested cross-validation fits every candidate on every inner training part of every outer one, and
-then the best on the outer part itself. All these are training parts of the same rows. So one
-evaluator fits them together, and the search of each outer split goes on with what it has of them:
-it chooses, takes its best model from what was fitted, and is scored, as if it had been alone.
+Nested cross-validation fits every candidate on every inner training set of every outer one, and
+then the best candidate on the outer training set. All of these are subsets of the same rows. So one
+evaluator fits them together, and the search of each outer split continues with its share of the
+results: it chooses, takes its best fitted model, and is scored, as if it ran alone.
 """
 
 import time
@@ -90,7 +90,7 @@ def fit_nested(
 
 
 def _steps(evaluator, n_fits, why):
-    """Some fits as the first step; then those inside that were not made together."""
+    """Fits as the first step; then the inner fits that were not made together."""
     together = [step for step in evaluator.steps if not step.reasons]
     n_passes = sum(step.n_passes for step in together)
     first = Step(n_fits, n_passes, evaluator.plan.place, why)
@@ -99,7 +99,7 @@ def _steps(evaluator, n_fits, why):
 
 
 def _inner_job(job, search, splits, unscored):
-    """All inner fits as one job, and those on outer training parts, which nobody scores."""
+    """All inner fits as one job, including unscored fits on outer training sets."""
     task = search._task(search._get_scorers()[0], search._routed(job.task.fit_params))
     estimator = clone(search.estimator)
     return Job(
@@ -108,17 +108,17 @@ def _inner_job(job, search, splits, unscored):
 
 
 class NotTogether(ValueError):
-    """Not all fits inside could be made together."""
+    """Not all inner fits could be made together."""
 
 
 class _Inside:
-    """The search of one outer split: its own splits, made of its training rows alone."""
+    """The search of one outer split, with its own splits of its training rows."""
 
     def __init__(self, job: Job, behind: Behind, split: AnySplit):
         self.job, self.behind, self.split = job, behind, split
         self.search = own = clone(behind.search)
         train = Part(split.train)
-        # Splitters of scikit-learn ask of X how many rows it has.
+        # scikit-learn's splitters read only the number of rows from X.
         counted = not hasattr(own.cv, "split") or is_theirs(own.cv)
         X = np.broadcast_to(0.0, (split.n_train, 1)) if counted else train.of(job.X)
         params = params_of(job.X, job.task.fit_params, train)
@@ -128,7 +128,7 @@ class _Inside:
         self.splits = splits_inside(split, inner, _num_samples(job.X))
 
     def result(self, share: "_Share", seconds: float) -> dict[str, Any]:
-        """The result of the outer split, `seconds` being its part of what all took together."""
+        """The result of the outer split; `seconds` is its share of the total."""
         task, started = self.job.task, time.perf_counter()
         try:
             self.search._fit_from(share, self._prepared)
@@ -154,7 +154,7 @@ class _Inside:
         return result | ({"estimator": whole} if task.return_estimator else {})
 
     def _score(self, share, model, name):
-        """The score on a part of the outer split; that of the search may be known of its fits."""
+        """The score on a part of the outer split; the inner fits may already have it."""
         job, part = self.job, Part(getattr(self.split, name))
         known = share.score(name) if self._scores_itself() else np.nan
         if known == known:
@@ -165,7 +165,7 @@ class _Inside:
         return score_model(model, part.of(job.X), part.of(job.y), params, job.task)
 
     def _scores_itself(self):
-        """Whether the score is that by which the search chooses, without weights."""
+        """Whether this score is the one by which the search chooses, without weights."""
         scorer, own = self.job.task.scorer, self._prepared[4]
         several = isinstance(scorer, _MultimetricScorer)
         all_of_them = scorer._scorers.values() if several else [scorer]
@@ -174,9 +174,9 @@ class _Inside:
 
 
 class _Share:
-    """What the search of one outer split has of fits that were made for all of them.
+    """The share of one outer split's search in the fits of all outer splits.
 
-    It stands for the search's own evaluator.
+    It replaces the search's own evaluator.
     """
 
     n_done = 0
@@ -190,7 +190,7 @@ class _Share:
 
     @property
     def steps(self) -> list[Step]:
-        """What was done for this search; passes are those of all, and so are single fits."""
+        """The work done for this search; passes and single fits are those of all searches."""
         n_all = len(self._evaluator.job.splits)
         n_fits = (self._splits.stop - self._splits.start) * (len(self._out) // n_all)
         why = f"{TOGETHER}, with those of {number(self._n_searches, 'outer split')}"
@@ -209,7 +209,7 @@ class _Share:
         return [result for c in of_each for result in self._out[c + first : c + stop]]
 
     def score(self, part: str) -> Any:
-        """The score of the best candidate on a part of the outer split; nan if nobody knows."""
+        """The score of the best candidate on a part of the outer split; nan if unknown."""
         if self._best is None:
             return np.nan
         of_best = self._out[self._best * len(self._evaluator.job.splits) + self._splits.stop]
@@ -218,10 +218,10 @@ class _Share:
 
     @cached_property
     def whole(self) -> Any:
-        """The best candidate on the training part of the outer split, with the steps before it."""
+        """The best candidate on the outer training set, with the steps before it."""
         return self._evaluator.model_of(self._best or 0, self._splits.stop)
 
     def refit(self, candidate: int) -> Any:
-        """The model of a candidate on the training part of the outer split."""
+        """The model of a candidate on the outer training set."""
         self._best = candidate
         return self._behind.inner(self.whole)

@@ -1,4 +1,4 @@
-"""Estimators over numbers of rows: their models are known, and are asked of the rows themselves.
+"""Estimators whose X are row numbers: their models are known and predict the rows themselves.
 
 See `gpuml.model_selection.parts`.
 """
@@ -64,7 +64,7 @@ class Rehearsed:
         self._splits: list[tuple[np.ndarray, np.ndarray]] | None = None
         self._parts: Parts | None = None
         self._models: dict[bytes, Any] = {}
-        # scikit-learn looks whether classes have rows for so many folds, if it is told how many.
+        # scikit-learn checks that classes have enough rows for this number of folds.
         n_splits = cv if isinstance(cv, Integral) else getattr(cv, "n_splits", None)
         if n_splits is not None:
             self.n_splits = int(n_splits)
@@ -82,20 +82,20 @@ class Rehearsed:
         return iter(self._splits)
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """How many there are."""
+        """The number of splits."""
         return int(self._splitter.get_n_splits(self.X, self.y, groups))
 
     def __deepcopy__(self, memo: Any) -> "Rehearsed":
         return self
 
     def get_metadata_routing(self) -> Any:
-        """What the splitter asks for, if it can."""
+        """The metadata requests of the splitter, if it has any."""
         if hasattr(self.cv, "get_metadata_routing"):
             return self.cv.get_metadata_routing()
         return MetadataRequest(owner=type(self).__name__)
 
     def model(self, numbers: np.ndarray) -> Any:
-        """The model of the training rows with some numbers."""
+        """The model of the training rows with these numbers."""
         if isinstance(self.estimator, FrozenEstimator):
             return self.estimator
         key, n_rows = _key(numbers), _num_samples(self.X)
@@ -114,18 +114,9 @@ class Rehearsed:
 
 
 class Numbered(StandIn):
-    """Takes the place of an estimator where X are numbers of rows, (n, 1).
+    """An estimator whose X are row numbers (n, 1).
 
     Its `fit` looks up the model of those training rows. Responses are in CPU memory.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Fitted, if there are no others.
-    X : array-like
-        The rows.
-    rehearsed : Rehearsed, optional
-        Who has the models of training rows.
     """
 
     def __init__(self, estimator: Any, X: Any, rehearsed: Rehearsed | None = None):
@@ -143,7 +134,7 @@ class Numbered(StandIn):
         def respond(numbers, *args, **params):
             return in_cpu_memory(found(self.rows(numbers), *args, **params))
 
-        respond.__name__ = name  # by which scikit-learn knows what it was that it has asked
+        respond.__name__ = name  # scikit-learn reads the name of the method
         return respond
 
     def rows(self, numbers: Any) -> Any:
@@ -152,7 +143,7 @@ class Numbered(StandIn):
 
     @property
     def model(self) -> Any:
-        """Who answers."""
+        """The model that answers."""
         return self.known
 
     def __sklearn_clone__(self) -> "Numbered":
@@ -166,7 +157,7 @@ class Numbered(StandIn):
 
 
 class InCpuMemory(StandIn):
-    """Takes the place of a fitted estimator; its responses are in CPU memory."""
+    """A stand-in for a fitted estimator, with responses in CPU memory."""
 
     def __getattr__(self, name: str) -> Any:
         found = super().__getattr__(name)
@@ -181,14 +172,14 @@ class InCpuMemory(StandIn):
 
 
 def in_cpu_memory(said: Any) -> Any:
-    """What models say of rows; of several outputs it may be a list."""
+    """Predictions in CPU memory; for several outputs they may be a list."""
     if isinstance(said, list):
         return [in_cpu_memory(each) for each in said]
     return to_host(said) if is_foreign(said) else said
 
 
 def numbered_rows(X: Any, numbers: np.ndarray) -> Any:
-    """Rows of X with some numbers; X itself for all of them in order."""
+    """Rows of X by number; X itself for all rows in order."""
     n_rows = _num_samples(X)
     rows = as_rows(numbers, n_rows)
     everything = isinstance(rows, slice) and rows == slice(0, n_rows)
@@ -196,7 +187,7 @@ def numbered_rows(X: Any, numbers: np.ndarray) -> Any:
 
 
 def numbers_of(X: Any) -> np.ndarray:
-    """Numbers of the rows of X, (n, 1)."""
+    """The row numbers of X, (n, 1)."""
     return np.arange(_num_samples(X))[:, None]
 
 
@@ -205,7 +196,7 @@ def _key(numbers):
 
 
 def ask_parts(around: Any, method: str, X: Any, parts: Mapping[str, Any], **params: Any) -> Any:
-    """What scikit-learn's method says of rows X on a device, which stay there.
+    """The result of scikit-learn's method for rows X on a device, which stay there.
 
     What parts say of them, a number or one for each class, is put together in CPU memory.
 
@@ -225,7 +216,7 @@ def ask_parts(around: Any, method: str, X: Any, parts: Mapping[str, Any], **para
 
 
 def at_rows(said: Any, X: Any) -> Any:
-    """Numbers in CPU memory at the place of rows X; strings stay."""
+    """Numbers moved from CPU memory to the place of X; strings stay."""
     if isinstance(said, list):
         return [at_rows(each, X) for each in said]
     if is_foreign(said):

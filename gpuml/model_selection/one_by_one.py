@@ -1,8 +1,8 @@
-"""What fits of one model at a time need: folds that are taken out of the rows once, and scores.
+"""Fits of one model at a time: folds that are copied once, and scores.
 
-For estimators without `multifit`. All candidates share the rows of a split; what they share is a
-view or is marked read-only, so that an estimator that works in place cannot spoil it for the next
-(NumPy's arrays; see `residence` for those of devices, and for where the rows are).
+For estimators without `multifit`. All candidates share the rows of a split. Shared rows are views
+or read-only, so that an estimator that works in place cannot change them for the next (NumPy
+arrays; see `residence` for rows on devices).
 """
 
 import numbers
@@ -30,14 +30,13 @@ from gpuml.data import AnySplit, Rows, count_rows, row_indices, take
 
 @dataclass(frozen=True)
 class Task:
-    """What all fits of a search have in common, besides rows and candidate.
+    """The settings that all fits of a search share.
 
-    `on_end` is told of each fit that ends, and of its result; copies of it may go to other
-    processes. `kept` is what models are asked of held-out rows besides scores, as "predictions" of
-    results that did not fail. With `out_of_bag`, rows that a forest was fitted to are predicted by
-    the trees that did not see them. `grown` has ensembles by the candidates that go on from them;
-    None where no round follows. Where several fits run side by side, `threads` is what each of them
-    may use.
+    `on_end` is called after each fit with its result; copies of it may go to other processes.
+    `kept` says which predictions for held-out rows become "predictions" of results that did not
+    fail. With `out_of_bag`, trees of a forest predict the rows that they did not draw. `grown` has
+    ensembles by the candidates that continue them; None if no round follows. If fits run in
+    parallel, each may use `threads`.
     """
 
     scorer: Any
@@ -54,7 +53,7 @@ class Task:
     threads: int | None = None
 
     def with_values(self, change: Callable[[Any], Any], **changes: Any) -> "Task":
-        """The task with what `change` makes of each value that fits and scorers are given."""
+        """The task with `change` applied to each value that fits and scorers receive."""
         for name in ("fit_params", "score_params"):
             params = getattr(self, name)
             changes[name] = {key: change(value) for key, value in params.items()}
@@ -89,7 +88,7 @@ class Fold:
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a fit stands: split and candidate, each of how many."""
+    """The place of a fit: split and candidate, and how many there are of each."""
 
     split: int
     n_splits: int
@@ -98,7 +97,7 @@ class Progress:
 
 
 def rows_of(x: Any, rows: Rows, *, shared: bool = False) -> Any:
-    """Rows of anything that scikit-learn can index or gpuml works on.
+    """Rows of any object that scikit-learn can index or gpuml computes on.
 
     `shared` marks a NumPy copy read-only; views always are.
     """
@@ -141,11 +140,11 @@ def take_fold(estimator: Any, X: Any, y: Any, split: AnySplit, task: Task, *, sh
 
 
 class Part:
-    """A part of a split; its index array is brought to each device once."""
+    """One part of a split; its index array moves to each device once."""
 
     def __init__(self, rows: Rows):
         self._rows = rows
-        self._at: dict[str, Rows] = {}  # by names of places: not every device has a hash
+        self._at: dict[str, Rows] = {}  # by name: not every device can be hashed
 
     def of(self, x: Any, *, shared: bool = False) -> Any:
         """The rows of `x`."""
@@ -165,7 +164,7 @@ class Part:
 
 
 def read_only(rows: Any) -> Any:
-    """Rows that several models are going to read: NumPy arrays as views that can't be written."""
+    """Rows that several models will read: NumPy arrays as read-only views."""
     if not isinstance(rows, np.ndarray):
         return rows
     rows = rows.view()
@@ -174,13 +173,13 @@ def read_only(rows: Any) -> Any:
 
 
 def finish(rows: Any) -> None:
-    """Wait for what was queued for rows on a device, so that seconds are those of the work."""
+    """Wait for queued work on a device, so that the measured seconds include it."""
     if is_foreign(rows):
         synchronize(place_of(rows))
 
 
 def private_rows(rows: Any, step: Any) -> Any:
-    """Rows for a step: a copy where it is told to work in place and nothing else would stop it."""
+    """Rows for a step: a copy if it works in place and the rows are not read-only."""
     if isinstance(rows, np.ndarray) or not hasattr(step, "get_params"):
         return rows
     in_place = any(
@@ -191,12 +190,12 @@ def private_rows(rows: Any, step: Any) -> Any:
 
 
 def score_model(model: Any, X: Any, y: Any, params: Mapping[str, Any], task: Task) -> Any:
-    """Score with scikit-learn's treatment of errors and of what is not a number."""
+    """Score, with scikit-learn's handling of errors and of scores that are no numbers."""
     return _score(model, X, y, task.scorer, dict(params), task.error_score)
 
 
 def params_of(X: Any, params: Mapping[str, Any], part: Part) -> dict[str, Any]:
-    """Parameters of some rows: those with one value a row are cut, others passed on."""
+    """The parameters for some rows: values with one entry per row are cut, others passed on."""
     if not params:
         return {}
     foreign = {name: value for name, value in params.items() if is_foreign(value)}
@@ -237,7 +236,7 @@ def check_error_score(error_score: Any) -> None:
 
 
 def check_workers(n_jobs: int | None, pre_dispatch: int | str) -> None:
-    """Raise ValueError for numbers of workers, or of tasks for them, that joblib could not use.
+    """Raise ValueError for an `n_jobs` or `pre_dispatch` that joblib could not use.
 
     joblib itself looks when it starts workers, which a search may never do.
     """
@@ -252,9 +251,9 @@ def check_workers(n_jobs: int | None, pre_dispatch: int | str) -> None:
 
     ahead = str(pre_dispatch).replace("n_jobs", str(n_workers))
     try:
-        # Two workers look at the number; without a task none of them is started.
+        # joblib checks the value if there are two workers; without a task it starts none.
         Parallel(n_jobs=2, backend="threading", pre_dispatch=ahead)(no_task())
-        # Half as many tasks as workers are none of one worker, who needs none ahead.
+        # For one worker, which needs no task in advance, a fraction may round to 0.
         is_number = bool(asked) or (n_workers == 1 and isinstance(pre_dispatch, str))
     except ValueError:
         is_number = False
@@ -269,14 +268,14 @@ def check_workers(n_jobs: int | None, pre_dispatch: int | str) -> None:
 
 
 def announce_start(params: Any, where: Progress, task: Task) -> None:
-    """Print the line of a fit that begins, where so much is asked for."""
+    """Print the line for the start of a fit, if `verbose` demands it."""
     if task.verbose > 9:
         text = f"[CV{_position(where, task)}] START {_describe(params)}"
         print(text.ljust(80, "."))
 
 
 def announce_end(params: Any, where: Progress, task: Task, result: Mapping[str, Any]) -> None:
-    """Count a finished fit, and print its line in the form scikit-learn's users know."""
+    """Count a finished fit, and print its line in scikit-learn's format."""
     if task.on_end is not None:
         task.on_end(where, result)
     if task.verbose <= 1:

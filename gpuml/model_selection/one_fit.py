@@ -1,8 +1,8 @@
-"""What one fit knows of the fits of several candidates.
+"""One fit that provides the fits of several candidates.
 
-The largest of them is fitted, and the others are read off it: fewer neighbours, fewer trees, trees
-that are cut. What a search scores are models whose predictions for the rows of a fold are found
-once for all candidates.
+The largest model is fitted, and the others are read off it: fewer neighbours, fewer trees, cut
+trees. The search scores models whose predictions for the rows of a fold are computed once for all
+candidates.
 """
 
 from collections.abc import Callable, Collection, Hashable, Sequence
@@ -12,7 +12,7 @@ from typing import Any
 
 
 class OneFit:
-    """Answers for all models that have the `key` of one that is fitted.
+    """Answers for all models with the `key` of a fitted one.
 
     Parameters
     ----------
@@ -34,17 +34,17 @@ class OneFit:
 
     @staticmethod
     def key(estimator: Any) -> Hashable | None:
-        """Equal for models that one fit answers for; None for a model that none answers for."""
+        """A key, equal for models that one fit answers; None for other models."""
         raise NotImplementedError
 
     @staticmethod
     def why_alone(model: Any) -> str | None:
-        """Why a model has no key, in words that say what to change; None where nothing can be."""
+        """The reason why a model has no key, and what to change; None if nothing can be changed."""
         return None
 
     @staticmethod
     def refused_rows(model: Any, X: Any) -> str | None:
-        """Why a model is not answered for with these training rows; None if it is."""
+        """The reason why a model cannot be answered with these training rows, if any."""
         return None
 
     @staticmethod
@@ -54,33 +54,33 @@ class OneFit:
 
     @staticmethod
     def words(names: Collection[str]) -> tuple[str, ...]:
-        """What models that differ in some parameters have in common, for a plan."""
+        """What models that differ in some parameters share, as text for a plan."""
         raise NotImplementedError
 
     def refused(self, model: Any) -> str | None:
-        """Why a model is not answered for after all; None if it is."""
+        """The reason why the fitted model cannot answer for a model, if any."""
         return None
 
     def order(self, model: Any) -> Any:
-        """Models are asked in this order."""
+        """A sort key: models are evaluated in this order."""
         return 0
 
     def model(self, unfitted: Any) -> Any:
-        """What an unfitted model would be if it were fitted by itself."""
+        """The fitted model that a fit of `unfitted` would give."""
         raise NotImplementedError
 
     def answering(self, unfitted: Any) -> Any:
-        """A model that predicts what `model` does, for `parts` from what is known."""
+        """A model that predicts like `model`, using known predictions for `parts`."""
         raise NotImplementedError
 
     def part(self, X: Any) -> int | None:
-        """Which of `parts` rows are; None for other rows."""
+        """The index of the part that X is; None for other rows."""
         return next((i for i, rows in enumerate(self.parts) if rows is X), None)
 
     def known(self, own: Callable[..., Any], answer: Callable[[int], Any]) -> Callable[..., Any]:
-        """A method that takes what it gives for a part from `answer`."""
+        """A method that takes its result for a part from `answer`."""
 
-        @wraps(own)  # scorers ask for it by its name
+        @wraps(own)  # scorers look at its name
         def method(X, *args, **params):
             part = None if args or params else self.part(X)
             return own(X, *args, **params) if part is None else answer(part)
@@ -89,7 +89,7 @@ class OneFit:
 
 
 def shallow(model: Any, kind: Any = None) -> Any:
-    """A copy with the same attributes. `copy` takes what pickles: models in CPU memory."""
+    """A copy with the same attributes. `copy` would pickle, with models in CPU memory."""
     kind = type(model) if kind is None else kind
     out = kind.__new__(kind)
     vars(out).update(vars(model))
@@ -97,7 +97,7 @@ def shallow(model: Any, kind: Any = None) -> Any:
 
 
 def of_sklearn(model: Any) -> Any:
-    """A copy of a model as scikit-learn's class, which computes where the rows are."""
+    """A copy as scikit-learn's class, which computes where the rows are."""
     mro = type(model).__mro__
     return shallow(model, next(each for each in mro if each.__module__.startswith("sklearn.")))
 
@@ -108,5 +108,5 @@ def is_count(value: Any) -> bool:
 
 
 def is_seed(value: Any) -> bool:
-    """Whether a `random_state` is an integer: a fit starts anew from it."""
+    """Whether a `random_state` is an integer, so that a fit is reproducible."""
     return isinstance(value, Integral) and type(value) is not bool

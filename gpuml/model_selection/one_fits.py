@@ -1,4 +1,4 @@
-"""Which fits are read off one of them: the table of all kinds."""
+"""The table of all kinds of fits that provide others."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
@@ -16,19 +16,19 @@ KINDS: tuple[type[OneFit], ...] = (
 
 
 def one_fit_kind(estimator: Any) -> type[OneFit] | None:
-    """What reads fits of an estimator off one of them; None where nothing does."""
+    """The class that reads fits of an estimator off one of them; None if there is none."""
     return next((kind for kind in KINDS if kind.varying(estimator)), None)
 
 
 def one_fit_key(model: Any) -> Hashable | None:
-    """Equal for models that are read off one fit; None for a fit by itself."""
+    """A key, equal for models that are read off one fit; None for single fits."""
     kind = one_fit_kind(model)
     key = None if kind is None else kind.key(model)
     return None if key is None else (kind, key)
 
 
 def why_each_alone(models: Mapping[int, Any]) -> dict[int, str]:
-    """By position why fits are not read off one, where something can be changed for that."""
+    """By position, the reason why fits are not read off one, if the user can change that."""
     kinds = {i: kind for i, model in models.items() if (kind := one_fit_kind(model)) is not None}
     found = {i: kind.why_alone(models[i]) for i, kind in kinds.items()}
     return {
@@ -40,7 +40,7 @@ def why_each_alone(models: Mapping[int, Any]) -> dict[int, str]:
 
 
 def differing(models: Sequence[Any], kind: type[OneFit]) -> list[str]:
-    """Parameters that models of one fit differ in."""
+    """Parameters in which models of one fit differ."""
     values: dict[str, set] = {}
     for model in models:
         params = model.get_params(deep=False)

@@ -49,25 +49,25 @@ if TYPE_CHECKING:
     from gpuml.model_selection.explain import Explanation, Outlook
 
 logger = logging.getLogger("gpuml")
-# What `refit` calls the rule of `OneStandardError`.
+# The name by which `refit` selects the rule of `OneStandardError`.
 ONE_ERROR = "1se"
 
 
 class OnePassSearch(Travels, BaseSearchCV):
-    """`fit` of a scikit-learn search, with the evaluation of candidates replaced.
+    """`fit` of a scikit-learn search, with its own evaluation of candidates.
 
     Everything else (candidates, results, ranking, prediction, routing, tags, display) is
     scikit-learn's own.
     """
 
-    # What is kept of candidates; a parameter of searches of one round on one device.
+    # Predictions to keep: a parameter of searches with one round on one device.
     return_predictions: bool | str = False
-    # Whether later rounds ask for more of what a parameter counts, of the same rows.
+    # Whether later rounds fit the same rows with more of a resource.
     _asks_for_more = False
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        # What y may be is the estimator's business.
+        # The estimator decides which y are valid.
         tags.target_tags = deepcopy(get_tags(self.estimator).target_tags)
         return tags
 
@@ -76,7 +76,7 @@ class OnePassSearch(Travels, BaseSearchCV):
             super()._validate_params()
 
     def _make_evaluator(self, job: Job) -> Any:
-        """What fits and scores candidates; a subclass may have its own."""
+        """The evaluator that fits and scores candidates; a subclass may have its own."""
         return evaluator_of(job)
 
     def _split(self, cv: Any, X: Any, y: Any, params: Mapping[str, Any]) -> Sequence[AnySplit]:
@@ -133,7 +133,7 @@ class OnePassSearch(Travels, BaseSearchCV):
                     f"{ours} needs gpuml's fits, and callbacks follow scikit-learn's, "
                     "one by one. Leave out one of them."
                 )
-            # scikit-learn's callbacks follow every single fit, so these have to be single.
+            # scikit-learn's callbacks follow single fits, so each fit has to be one.
             super().fit(X, y, **params)
             n_fits = len(self.cv_results_["params"]) * self.n_splits_
             step = Step(n_fits, n_fits, place_name(X), f"{ALONE}, for callbacks to follow")
@@ -150,17 +150,17 @@ class OnePassSearch(Travels, BaseSearchCV):
             try:
                 if left is not None:
                     show_left(self, left)
-            finally:  # also where warnings are errors
+            finally:  # also if warnings are errors
                 raise error
         for observe in plan_observers:
             observe(self.plan_)
         return self
 
     def _is_watched(self, X: Any) -> bool:
-        """Whether scikit-learn's callbacks follow the search, or what it fits inside a search."""
+        """Whether scikit-learn's callbacks follow the search, or the estimators inside it."""
         if getattr(self, "_skl_callbacks", None):
             return True
-        # Those of an estimator are told where in the search a fit is, by scikit-learn's search.
+        # scikit-learn's search tells an estimator's callbacks which fit they follow.
         theirs = type(self)._run_search is not BaseSearchCV._run_search
         if not theirs or is_foreign(X) or not self._works_here():
             return False
@@ -216,24 +216,24 @@ class OnePassSearch(Travels, BaseSearchCV):
         return explain_search(clone(self), *stored(X, y, params))
 
     def _foretold(self, X: Any) -> "Explanation | None":
-        """What is going to be done where no round of candidates is evaluated."""
+        """The plan of a search that evaluates no round of candidates; None for others."""
         return None
 
     def _begin(self, X: Any) -> None:
-        """What has to be noted of the rows before all else."""
+        """Hook: called with X before everything else."""
 
     def _stand_in(self, X: Any) -> Any:
-        """What X looks like to estimators, where it is elsewhere."""
+        """A stand-in for X with its shape and dtype, if the rows are elsewhere."""
         return X
 
     def _outlook(self, job: Job, routes: Sequence[Any]) -> "Outlook":
-        """Where the work is going to be done."""
+        """The places where the work will be done."""
         from gpuml.model_selection.explain import Outlook
 
         return Outlook(alone=effective_n_jobs(self.n_jobs))
 
     def _checked(self, X, y, params):
-        """Rows and what goes with them, as arrays of one length."""
+        """X, y and parameters as arrays of one length."""
         check_error_score(self.error_score)
         if y is None and get_tags(self.estimator).target_tags.required:
             raise ValueError(
@@ -244,7 +244,7 @@ class OnePassSearch(Travels, BaseSearchCV):
         return X, y, _check_method_params(X, {n: as_array(v) for n, v in params.items()})
 
     def _prepared(self, X, y, params):
-        """Scorers, rows and what belongs to them, checked; splitter and their number are set."""
+        """Checked scorers, rows and parameters; sets the splitter and the number of splits."""
         scorers, refit_metric = self._get_scorers()
         check_workers(self.n_jobs, self.pre_dispatch)
         if self.refit == ONE_ERROR and not self._same_splits():
@@ -269,14 +269,14 @@ class OnePassSearch(Travels, BaseSearchCV):
         return isinstance(self.cv, str) and self.cv == OUT_OF_BAG
 
     def _splitter(self, X, y):
-        """What splits the rows."""
+        """The splitter of the rows."""
         if self._is_out_of_bag():
             check_search(self, X, clone(self)._candidates())
             return OutOfBag()
         return check_splitter(self.cv, y, classifier=is_classifier(self.estimator))
 
     def _task(self, scorers, routed) -> Task:
-        """What all fits have in common."""
+        """The settings that all fits share."""
         return Task(
             scorer=scorers,
             fit_params=given_params(routed.estimator.fit),
@@ -287,11 +287,11 @@ class OnePassSearch(Travels, BaseSearchCV):
         )
 
     def _routed(self, params):
-        """Who gets which of the parameters of `fit`."""
+        """The parameters of `fit`, routed to their consumers."""
         return self._get_routed_params_for_fit(dict(params))
 
     def _one_round_obstacle(self) -> str | None:
-        """Why all candidates are not known before the first is fitted, or not fitted here."""
+        """The reason why not all candidates are known before the first fit, or fitted here."""
         kind = type(self)
         if not self._has_one_round():
             return f"{kind.__name__} decides by scores which candidates to fit next"
@@ -317,8 +317,8 @@ class OnePassSearch(Travels, BaseSearchCV):
         return own in (sk.GridSearchCV._run_search, sk.RandomizedSearchCV._run_search)
 
     def _candidates(self) -> list[Mapping[str, Any]]:
-        """The candidates of the first round; the search is changed, so it should be a clone."""
-        self.__dict__.setdefault("n_splits_", 1)  # of which scikit-learn's searches tell callbacks
+        """The candidates of the first round. This changes the search: pass a clone."""
+        self.__dict__.setdefault("n_splits_", 1)  # scikit-learn's searches pass it to callbacks
         found: list[Mapping[str, Any]] = []
 
         def collect(some, *args, **kwargs):
@@ -330,7 +330,7 @@ class OnePassSearch(Travels, BaseSearchCV):
         return found
 
     def _run(self, evaluate, n_subtasks=1):
-        """Let the search ask for the evaluation of candidates."""
+        """Run the search, which calls `evaluate` with its candidates."""
         root = self._init_callback_context(max_subtasks=n_subtasks)
         if "callback_ctx" in _parameters(type(self)._run_search):
             self._run_search(evaluate, callback_ctx=root)
@@ -348,7 +348,7 @@ class OnePassSearch(Travels, BaseSearchCV):
 
     @_fit_context(prefer_skip_nested_validation=False)
     def _fit_from(self, evaluator, prepared) -> Self:
-        """As `fit`, of rows that are prepared, with an evaluator that has their splits."""
+        """Do the work of `fit` with prepared rows and an evaluator that has their splits."""
         scorers, refit_metric, X, y, task, routed = prepared
         rounds = Rounds(self, X, y, task, routed.splitter.split, evaluator)
         return self._go_through(rounds, scorers, refit_metric)
@@ -390,10 +390,10 @@ class OnePassSearch(Travels, BaseSearchCV):
 
 
 class Collected(Exception):
-    """The candidates are known, and are not to be evaluated."""
+    """Raised once the candidates are known, to stop before they are evaluated."""
 
 
 @cache
 def _parameters(function):
-    """Names of the parameters of a function of a class."""
+    """The names of the parameters of a method."""
     return frozenset(signature(function).parameters)

@@ -1,4 +1,4 @@
-"""Out-of-bag scores in place of folds: each row is predicted by the trees that did not see it."""
+"""Out-of-bag scores instead of folds: trees that did not draw a row predict it."""
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,12 +12,12 @@ from gpuml.model_selection.candidates import number
 from gpuml.model_selection.cut_trees import OneForest, Sums, is_forest, predicting, predictions
 from gpuml.model_selection.one_fit import of_sklearn, shallow
 
-# What `cv` of a search says.
+# The value of `cv` that selects them.
 OUT_OF_BAG = "oob"
 
 
 class OutOfBag:
-    """One split, of which all rows train the forest, and are predicted out of the bag."""
+    """One split: all rows train the forest, and their out-of-bag predictions are scored."""
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
         """One."""
@@ -30,7 +30,7 @@ class OutOfBag:
 
 
 def check_search(search: Any, X: Any, candidates: Sequence[Mapping[str, Any]]) -> None:
-    """Raise ValueError for searches whose models have no predictions out of the bag."""
+    """Raise ValueError for searches whose models have no out-of-bag predictions."""
     kind = type(search).__name__
     if not search._works_here():
         raise ValueError(f"cv='oob' is for searches on one machine; {kind} needs folds: set cv=5.")
@@ -46,7 +46,7 @@ def check_search(search: Any, X: Any, candidates: Sequence[Mapping[str, Any]]) -
 
 
 def check_model(forest: Any) -> None:
-    """Raise ValueError for a forest whose trees see all rows."""
+    """Raise ValueError for a forest whose trees use all rows."""
     if not forest.bootstrap:
         raise ValueError(
             f"{type(forest).__name__} with bootstrap=False has no rows out of the bag, which "
@@ -55,14 +55,14 @@ def check_model(forest: Any) -> None:
 
 
 class OutOfBagSums(Sums):
-    """Sums of what trees predict for the rows that they did not see."""
+    """Sums of tree predictions for rows that the trees did not draw."""
 
     def __init__(self, X: Any, cut: Any = None):
         super().__init__(X, cut)
         self._counts = np.zeros(X.shape[0], np.int64)
 
     def add(self, trees: Sequence[Any], forest: Any) -> None:
-        """Add what more trees predict."""
+        """Add the predictions of more trees."""
         n_rows = self.X.shape[0]
         some = shallow(forest)
         some.estimators_ = trees
@@ -79,7 +79,7 @@ class OutOfBagSums(Sums):
             self.n_trees += 1
 
     def mean(self) -> Any:
-        """Predictions out of the bag; 0 of rows that all trees have seen, as in scikit-learn."""
+        """Out-of-bag predictions; 0 for rows that all trees have drawn, as in scikit-learn."""
         counts, n_seen = np.maximum(self._counts, 1), int((self._counts == 0).sum())
         if n_seen:
             warnings.warn(
@@ -93,15 +93,15 @@ class OutOfBagSums(Sums):
 
 
 class OneForestOutOfBag(OneForest):
-    """Forests that are read off one, and predict the first part out of the bag."""
+    """Forests that are read off one, with out-of-bag predictions for the first part."""
 
     def new_sums(self, part: int, X: Any, cut: Any) -> Sums:
-        """What adds up predictions for a part."""
+        """An accumulator of predictions for one part."""
         return OutOfBagSums(X, cut) if part == 0 else super().new_sums(part, X, cut)
 
 
 def answering_out_of_bag(fitted: Any, X: Any) -> Any:
-    """A fitted forest that predicts the rows that it was fitted to out of the bag."""
+    """A fitted forest that predicts its own training rows out of the bag."""
     if "estimators_" not in vars(fitted):
         raise ValueError(
             "cv='oob' needs trees that scikit-learn grows; set gpuml.config_context(device='cpu')."

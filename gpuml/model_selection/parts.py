@@ -1,10 +1,10 @@
-"""Parts of estimators around estimators: fits that scikit-learn makes in a loop, made together.
+"""Fits inside meta-estimators that scikit-learn makes in a loop, made together.
 
-Two stand-ins let scikit-learn's own `fit` of such an estimator run, with its checks, routing and
-attributes, while its loop of fits is ours. A `Later` notes what each of its copies is to be fitted
-to, and all are fitted once the loop is over. Where models are asked before that, a `Numbered` runs
-over numbers of rows instead of rows: it knows the models of all training parts beforehand, and asks
-them of the rows with these numbers, wherever those are.
+Two stand-ins let scikit-learn's own `fit` of a meta-estimator run, with its checks, routing and
+attributes, while gpuml makes the fits. A `Later` records the arguments of `fit` of each of its
+copies, and all are fitted after the loop. If models must predict before that, a `Numbered` runs on
+row numbers instead of rows: it knows the models of all training sets in advance, and lets them
+predict the rows with these numbers, wherever the rows are.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,33 +23,26 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from gpuml._arrays import as_array, is_array, is_foreign, move, namespace, place_of, to_host
 from gpuml._sklearn import _routing_enabled
 from gpuml.data import AnySplit, Split, UnfittableSplits, whole
-from gpuml.model_selection.candidates import (
-    ALONE,
-    TOGETHER,
-    Group,
-    Plan,
-    Refusal,
-    Step,
-    raised_words,
-)
+from gpuml.model_selection.candidates import ALONE, TOGETHER, Plan, Refusal, Step, raised_words
 from gpuml.model_selection.evaluate import REFUSALS, Evaluator, Job
 from gpuml.model_selection.one_by_one import Task, rows_of
 from gpuml.model_selection.residence import place_name
 from gpuml.model_selection.route import AtOnce, Nested, kind_of, route
+from gpuml.protocol import Group
 from gpuml.resampling.multifit import data_obstacle, model_words
 from gpuml.resampling.split import as_rows
 
-# Ways of fits of a plan.
+# Ways of fitting that a plan names.
 COLUMNS = "all targets together"
 
 
 def nothing(model: Any, X: Any, y: Any = None) -> float:
-    """The score of models that are asked for something else."""
+    """A placeholder score of models that are not scored."""
     return 0.0
 
 
 class Parts(Evaluator):
-    """Models of some training parts, which nobody scores.
+    """Models of some training sets, without scores.
 
     Attributes
     ----------
@@ -64,7 +57,7 @@ class Parts(Evaluator):
     few_rows = False
 
     def models(self) -> list[Any]:
-        """A fitted copy of the estimator for each split, all together where it can."""
+        """A fitted copy of the estimator for each split, all together if possible."""
         job = self.job
         (each,) = route(job.estimator, [{}], job.X, job.task, nests=not self.few_rows)
         why = self._few_rows_obstacle(each) if isinstance(each, AtOnce) else each.reason
@@ -112,9 +105,10 @@ class Parts(Evaluator):
         ]
 
     def _on_all_rows(self, fits, stack, folds):
-        """The model of all rows, from what is known of them where that is all it depends on.
+        """The model of all rows, from known sums if it depends on nothing else.
 
-        Others, whose steps begin somewhere, are what `fit` gives, whatever the splits are.
+        Other models, such as iterative ones, are fitted by `fit`, so that they do not depend on the
+        splits.
         """
         if fits.multifit_rows(folds) is None:
             return self.fit_all({})
@@ -124,7 +118,7 @@ class Parts(Evaluator):
         return fits.multifit_model({}, fits.multifit(whole(known), [{}]).pick(0, 0))
 
     def model_of_all(self) -> Any:
-        """A copy fitted to all rows, once `models` has been asked."""
+        """A copy fitted to all rows; call `models` first."""
         of_all = getattr(self, "_of_all", None)
         return self.fit_all({}) if of_all is None else of_all()
 
@@ -137,7 +131,7 @@ def parts_of(
     params: Mapping[str, Any],
     n_jobs: int | None = None,
 ) -> Parts:
-    """What fits copies of an estimator to the training parts of splits."""
+    """The object that fits copies of an estimator to the training sets of splits."""
     given = {name: value for name, value in params.items() if value is not None}
     task = Task(nothing, given, {}, False, "raise", 0, return_estimator=True)
     return Parts(Job(clone(estimator), X, y, splits, task, n_jobs))
@@ -151,8 +145,10 @@ def parts_of_rows(
     params: Mapping[str, Any],
     n_jobs: int | None = None,
 ) -> Parts:
-    """What fits copies of an estimator to some rows each."""
-    splits = [Split(as_rows(own, len(y)), slice(0, 1)) for own in rows]  # nobody asks for the rest
+    """The object that fits copies of an estimator to given sets of rows."""
+    splits = [
+        Split(as_rows(own, len(y)), slice(0, 1)) for own in rows
+    ]  # held-out rows are not used
     parts = parts_of(estimator, X, y, splits, params, n_jobs)
     parts.few_rows = len(rows) > 1
     return parts
@@ -161,7 +157,7 @@ def parts_of_rows(
 def fit_params_of(
     around: Any, estimator: Any, sample_weight: Any, params: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """What an estimator around one hands on to the fits of that."""
+    """The fit parameters that a meta-estimator passes to the estimator inside."""
     weighted = {} if sample_weight is None else {"sample_weight": sample_weight}
     if _routing_enabled():
         return dict(process_routing(around, "fit", **weighted, **params).estimator.fit)
@@ -170,9 +166,9 @@ def fit_params_of(
 
 
 def run_around(around: Any, fit: Callable[..., Any], changes: Mapping[str, Any], *args, **params):
-    """Run scikit-learn's `fit` of an estimator with other parameters; its attributes are set.
+    """Run scikit-learn's `fit` of an estimator with other parameters, and set its attributes.
 
-    The parameters that it has stay.
+    Its own parameters do not change.
     """
     other = copy(around)
     vars(other).update(changes)
@@ -191,7 +187,7 @@ def host_target(y: Any) -> Any:
 
 
 def taken_apart(x: Any) -> Any:
-    """Rows, or one value for each, of which some can be taken; sparse ones row by row."""
+    """Rows, or one value per row, in an indexable form; sparse matrices as CSR."""
     x = as_array(x)
     return x if is_foreign(x) else indexable(x)[0]
 
@@ -200,7 +196,7 @@ def taken_apart(x: Any) -> Any:
 
 
 class StandIn:
-    """Takes the place of an estimator, as which it answers but for fits."""
+    """A stand-in for an estimator, with its own responses except for fits."""
 
     def __init__(self, estimator: Any):
         self.estimator = estimator
@@ -218,7 +214,7 @@ class StandIn:
 
     @property
     def model(self) -> Any:
-        """Who answers."""
+        """The model that answers."""
         return self.estimator
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -230,35 +226,35 @@ class StandIn:
 
     @property
     def fit(self) -> Callable[..., Any]:
-        """What notes a fit, with the parameters of the estimator's own."""
+        """A function that records a fit, with the parameters of the estimator's own `fit`."""
         asked = signature(self.estimator.fit)
 
         def fit(*args, **params):
-            asked.bind(*args, **params)  # and the error
+            asked.bind(*args, **params)  # raises the error
             return self.noted(*args, **params)
 
         fit.__signature__ = asked  # type: ignore[attr-defined]
         return fit
 
     def noted(self, X: Any, y: Any = None, **params: Any) -> Any:
-        """Note a fit."""
+        """Record a fit."""
         raise NotImplementedError
 
 
 class Later(StandIn):
-    """Its copies note what they are to be fitted to; `fitted` fits all of them."""
+    """An estimator whose copies record their fits; `fitted` fits all of them."""
 
     def __sklearn_clone__(self) -> "Later":
         return Later(clone(self.estimator))
 
     def noted(self, X: Any, y: Any = None, **params: Any) -> "Later":
-        """Note a fit."""
+        """Record a fit."""
         self.X, self.y, self.params = X, y, params
         return self
 
     @property
     def classes_(self) -> Any:
-        """The labels that it is to be fitted to."""
+        """The labels of the recorded target."""
         return np.unique(self.y)
 
     def fitted(self) -> Any:
@@ -268,10 +264,10 @@ class Later(StandIn):
 
 
 def fitted_later(noted: Sequence[Any], n_jobs: int | None = None) -> tuple[list[Any], Plan]:
-    """Models of what copies of a `Later` have noted, in their order, and how they were fitted.
+    """Models of the recorded copies of a `Later`, in their order, and a plan of the fits.
 
-    Targets of the same rows are columns of one target where the estimator can fit those at once.
-    What is no `Later` is left as it is.
+    Targets of the same rows become columns of one target if the estimator can fit those together.
+    Other objects are returned unchanged.
     """
     waiting = [each for each in noted if isinstance(each, Later)]
     models: dict[int, Any] = {}
@@ -283,7 +279,7 @@ def fitted_later(noted: Sequence[Any], n_jobs: int | None = None) -> tuple[list[
         except UnfittableSplits as error:
             why = str(error)
         except REFUSALS as error:
-            why = raised_words(error)  # a single fit raises it once more, if it is one's
+            why = raised_words(error)  # a single fit raises it again if it is one model's error
     if why is not None:
         alone = Parallel(n_jobs=n_jobs)(delayed(each.fitted)() for each in waiting)
         models = {id(each): model for each, model in zip(waiting, alone, strict=True)}
@@ -292,12 +288,12 @@ def fitted_later(noted: Sequence[Any], n_jobs: int | None = None) -> tuple[list[
 
 
 def one_by_one(X: Any, n_fits: int, why: str) -> list[Step]:
-    """What a plan says of fits that are made one by one."""
+    """The step of a plan for single fits."""
     return [Step(n_fits, n_fits, place_name(X), ALONE, (why,))]
 
 
 def _apart(waiting):
-    """Why copies of a `Later` are not fitted as columns of one target; None where they are."""
+    """The reason why copies of a `Later` are not fitted as columns of one target, if any."""
     if len(waiting) < 2:
         return "there is one target"
     first = waiting[0]
@@ -315,7 +311,7 @@ def _apart(waiting):
 
 
 def _columns(waiting):
-    """Models of targets of the same rows."""
+    """Models of several targets of the same rows."""
     first = waiting[0]
     estimator, weight = first.estimator, first.params.get("sample_weight")
     targets = [each.y for each in waiting]
@@ -333,7 +329,7 @@ def _columns(waiting):
         id(each): estimator.multifit_model({}, attributes)
         for each, attributes in zip(waiting, found, strict=True)
     }
-    passes: Any = None  # as many as it took
+    passes: Any = None  # unknown in advance
     return models, [Step(len(waiting), passes, place_name(first.X), COLUMNS)]
 
 
@@ -341,7 +337,7 @@ def _columns(waiting):
 
 
 class Features:
-    """Some rows and columns of X, which are taken out when somebody reads them."""
+    """Some rows and columns of X, copied on first use."""
 
     def __init__(self, X: Any, rows: np.ndarray | None = None, columns: np.ndarray | None = None):
         self.X, self.rows, self.columns = X, rows, columns
@@ -360,14 +356,14 @@ class Features:
 
 
 def columns_of(X: Any, columns: np.ndarray) -> Any:
-    """Some columns of rows of any library."""
+    """Some columns of rows of any array library."""
     if is_foreign(X):
         return namespace(X).take(X, move(np.asarray(columns), place_of(X)), axis=1)
     return X[:, columns]
 
 
 class Resampled(Later):
-    """A `Later` of one of many resamples of the same rows, which are its sample weights."""
+    """A `Later` of one of many resamples of the same rows, expressed as sample weights."""
 
     def __sklearn_clone__(self) -> "Resampled":
         return Resampled(clone(self.estimator))
@@ -380,9 +376,9 @@ class Resampled(Later):
 
 
 def resampled(noted: Sequence[Any], n_jobs: int | None = None) -> tuple[list[Any], Plan]:
-    """Models of what copies of a `Resampled` have noted; all in the same passes where they can be.
+    """Models of the recorded copies of a `Resampled`; all in the same passes if possible.
 
-    What is none is left as it is.
+    Other objects are returned unchanged.
     """
     waiting = [each for each in noted if isinstance(each, Resampled)]
     if not waiting:
@@ -401,7 +397,7 @@ def resampled(noted: Sequence[Any], n_jobs: int | None = None) -> tuple[list[Any
     else:
         n_rows = first.X.shape[0]
         times = [np.asarray(each.params["sample_weight"]) for each in waiting]
-        one = slice(0, 1)  # held out, as far as anybody asks
+        one = slice(0, 1)  # a held-out row that nothing reads
         splits = [Split(np.repeat(np.arange(n_rows), own), one) for own in times]
         parts = parts_of(first.estimator, first.X.X, first.y, splits, {}, n_jobs)
         parts.alone = lambda s: waiting[s].fitted()

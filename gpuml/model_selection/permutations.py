@@ -1,4 +1,4 @@
-"""Whether a score is more than chance: scores of models of permuted targets."""
+"""Permutation tests: whether a score is better than chance."""
 
 from dataclasses import replace
 from numbers import Integral
@@ -23,7 +23,7 @@ from gpuml.model_selection.one_by_one import rows_of
 from gpuml.model_selection.validation import job_of
 from gpuml.resampling.split import check_splitter, looks_at_labels
 
-# Memory of permuted targets that are fitted side by side.
+# Memory for permuted targets that are fitted together.
 TARGET_BYTES = 2**28
 NAME = "permutation_test_score"
 
@@ -139,7 +139,7 @@ def permutation_test_score(
 
 
 def _shuffled(n_rows: int, groups: np.ndarray | None, random: np.random.RandomState) -> np.ndarray:
-    """Rows in another order, within their groups, as scikit-learn draws it."""
+    """Rows in another order within their groups, drawn as scikit-learn does."""
     if groups is None:
         return random.permutation(n_rows)
     order = np.arange(n_rows)
@@ -150,7 +150,7 @@ def _shuffled(n_rows: int, groups: np.ndarray | None, random: np.random.RandomSt
 
 
 def _stays_the_same(cv: Any) -> bool:
-    """Whether a splitter gives the same splits whatever the targets, time after time."""
+    """Whether a splitter returns the same splits in every call, for any targets."""
     draws = getattr(cv, "shuffle", True) and hasattr(cv, "random_state")
     is_fixed = isinstance(getattr(cv, "random_state", None), Integral)
     return not looks_at_labels(cv) and (is_fixed or not draws)
@@ -166,9 +166,9 @@ def _score(job: Job) -> float:
 def _together(
     job: Job, groups: np.ndarray | None, random: np.random.RandomState, n_permutations: int
 ) -> list[float] | None:
-    """Mean scores of the targets, and of them permuted: columns of one target.
+    """Mean scores of the targets and of permuted ones, which are columns of one target.
 
-    For models whose scores are known from sums of residuals, and have their digits; else None.
+    Only for models whose scores follow from sums of residuals with enough digits; else None.
     """
     y, scorer = job.y, batch_scorer(job.task.scorer, has_decisions=False)
     is_flat = is_array(y) and y.ndim == 1
@@ -185,7 +185,7 @@ def _together(
         columns = np.tile(host, (min(step, n_permutations + 1 - first), 1))
         for i, column in enumerate(columns, first):
             if i > 0 and groups is None:
-                random.shuffle(column)  # as `permutation` shuffles numbers of rows
+                random.shuffle(column)  # as `permutation` shuffles row numbers
             elif i > 0:
                 column[:] = host[_shuffled(len(host), groups, random)]
         targets = place.xp.matrix_transpose(move(columns, place))
@@ -198,7 +198,7 @@ def _together(
 
 
 def _of_columns(sums: ResidualMoments) -> ResidualMoments:
-    """Sums (1, S, t) of t targets, as those of t models (t, S, 1)."""
+    """Sums (1, S, t) of t targets, as sums of t models (t, S, 1)."""
     xp = namespace(sums.residual)
 
     def turned(a):

@@ -1,4 +1,4 @@
-"""What models say of rows that they were not fitted to."""
+"""Predictions for held-out rows."""
 
 from numbers import Integral
 from typing import Any
@@ -95,7 +95,7 @@ default="predict"
         estimator,
         X,
         encoded,
-        # No scorer at all: models are asked for something else.
+        # No scorer: only predictions are needed.
         _MultimetricScorer(scorers={}),
         "cross_val_predict",
         groups=groups,
@@ -114,7 +114,7 @@ default="predict"
 
 
 def _encoded(y: Any) -> tuple[Any, Any]:
-    """Labels as numbers from 0 on, and all of these, for each output."""
+    """Labels as codes from 0 on, and all labels, for each output."""
     known = as_array(y)
     labels = np.asarray(to_host(known) if is_foreign(known) else known)
     if labels.ndim == 1:

@@ -1,7 +1,7 @@
-"""Transformed rows that are kept for further candidates, within a number of bytes for each place.
+"""A cache of transformed rows, with a limit in bytes for each place.
 
-What was not used for longest goes first. Arrays on a device go to page-locked CPU memory, and come
-back when they are asked for; rows in CPU memory, and rows that are no plain array, are dropped.
+The least recently used rows go first. Arrays on a device move to page-locked CPU memory, and return
+on demand; rows in CPU memory, and rows that are no plain array, are dropped.
 """
 
 from collections import OrderedDict
@@ -23,14 +23,14 @@ from gpuml._arrays import (
     transfer_observers,
 )
 
-# The share of the free memory of a place that is kept where no limit was set: the rows of a fold
-# and the fits need the rest.
+# The denominator of the share of free memory that the cache uses without a limit: the rows of a
+# fold and the fits need the rest.
 SHARE = 4
 
 
 @dataclass
 class _Kept:
-    """Rows, where they count as memory, and how much."""
+    """Rows, with the place and size of their memory."""
 
     rows: Any
     place: Place
@@ -39,7 +39,7 @@ class _Kept:
 
 @dataclass(frozen=True)
 class _Parked:
-    """An array of a device in CPU memory."""
+    """An array of a device, in CPU memory."""
 
     host: Array
     place: Place
@@ -57,7 +57,7 @@ class PrefixCache:
 
     def __init__(self, limit: int | None = None):
         self._limit = limit
-        self._limits: dict[str, int] = {}  # by name: devices of CuPy have no hash
+        self._limits: dict[str, int] = {}  # by name: devices of CuPy cannot be hashed
         self._kept: OrderedDict[Hashable, _Kept] = OrderedDict()
 
     def __contains__(self, key: Hashable) -> bool:
@@ -68,7 +68,7 @@ class PrefixCache:
         return sum(kept.size for kept in self._kept.values() if kept.place == place)
 
     def get(self, key: Hashable) -> Any | None:
-        """The rows of a key, back on their device; None where they are not kept."""
+        """The rows of a key, back on their device; None if they are not kept."""
         if key not in self._kept:
             return None
         kept = self._kept[key]
@@ -78,18 +78,18 @@ class PrefixCache:
         self.discard(key)
         try:
             rows = _bring_back(kept.rows)
-        except (MemoryError, RuntimeError):  # no room on the device now
+        except (MemoryError, RuntimeError):  # the device has no room now
             return None
         self.put(key, rows)
         return rows
 
     def put(self, key: Hashable, rows: Any) -> None:
-        """Keep rows, and let others go where that makes too many bytes."""
+        """Keep rows, and drop others if the limit is exceeded."""
         self.discard(key)
         self._add(key, _Kept(rows, _memory_of(rows), rows_nbytes(rows)))
 
     def discard(self, key: Hashable) -> None:
-        """Forget the rows of a key, if there are any."""
+        """Drop the rows of a key, if there are any."""
         self._kept.pop(key, None)
 
     def _add(self, key, kept):
@@ -106,7 +106,7 @@ class PrefixCache:
             return
         try:
             parked = _park(kept.rows)
-        except (MemoryError, RuntimeError):  # the system has no more page-locked memory to give
+        except (MemoryError, RuntimeError):  # the system has no more page-locked memory
             return
         self._add(key, _Kept(parked, HOST, kept.size))
 
@@ -118,13 +118,13 @@ class PrefixCache:
 
 
 def rows_nbytes(rows: Any) -> int:
-    """Bytes that rows take: of arrays, sparse matrices and tables; 0 where nobody tells."""
+    """Bytes of rows: arrays, sparse matrices and tables; 0 if unknown."""
     if is_array(rows):
         return nbytes(rows)
     parts = _parts(rows)
     if parts:
         return sum(nbytes(part) for part in parts)
-    if hasattr(rows, "memory_usage"):  # pandas, cuDF; strings count as the pointers to them
+    if hasattr(rows, "memory_usage"):  # pandas, cuDF; counts pointers for strings
         return int(np.sum(rows.memory_usage()))
     if hasattr(rows, "estimated_size"):  # polars
         return int(rows.estimated_size())
@@ -139,7 +139,7 @@ def _memory_of(rows):
 
 
 def _parts(rows):
-    """The arrays that a sparse matrix is made of; none of anything else."""
+    """The arrays of a sparse matrix; none for other objects."""
     names = ("data", "indices", "indptr", "row", "col", "offsets")
     if not hasattr(rows, "nnz"):
         return []
@@ -150,7 +150,7 @@ def _parts(rows):
 
 
 def _park(x: Array) -> _Parked:
-    """An array of a device in CPU memory, page-locked where the library has such."""
+    """An array of a device in CPU memory, page-locked if the library supports it."""
     place = place_of(x)
     if place.kind == "cupy":
         _report("to_host", nbytes(x))
@@ -168,7 +168,7 @@ def _park(x: Array) -> _Parked:
 
 
 def _bring_back(parked: _Parked) -> Array:
-    """The array, on its device and with the order of elements that it had."""
+    """The array on its device, with its former memory order."""
     host, place = parked.host, parked.place
     if place.kind == "cupy":
         import cupy
@@ -177,7 +177,7 @@ def _bring_back(parked: _Parked) -> Array:
         with cupy.cuda.Device(place.device.id):
             out = cupy.empty(host.shape, host.dtype, order=_order(host))
             out.set(host)
-            # The buffer in CPU memory goes back to its pool as soon as this returns.
+            # The buffer in CPU memory returns to its pool when this function ends.
             cupy.cuda.get_current_stream().synchronize()
         return out
     if place.kind == "torch":
@@ -187,7 +187,7 @@ def _bring_back(parked: _Parked) -> Array:
 
 
 def _page_locked(x):
-    """A page-locked NumPy array of the shape, dtype and order of a CuPy array."""
+    """A page-locked NumPy array with the shape, dtype and order of a CuPy array."""
     import cupy
 
     memory = cupy.cuda.alloc_pinned_memory(max(1, x.nbytes))

@@ -1,7 +1,7 @@
-"""Keys of values: equal exactly where the values are known to lead to the same fit.
+"""Keys of values: equal only if the values are known to lead to the same fit.
 
-Each candidate is a clone with copies of all values, so that `==` or `is` tell little: most objects
-have no comparison of their own. A key is a pickle in which some things are named otherwise.
+Each candidate is a clone with copies of all values, so `==` and `is` say little: most objects
+define no comparison. A key is a pickle in which some objects are replaced.
 """
 
 import io
@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from gpuml._arrays import is_array, is_numpy, to_host
+from gpuml.protocol import supports_multifit
 
 _BY_IDENTITY = (*(type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType, np.ufunc),)
 
@@ -21,10 +22,10 @@ _AS_THEY_ARE = (type(None), bool, int, float, complex, str, bytes, list, tuple, 
 
 
 class _KeyPickler(pickle.Pickler):
-    """Pickles values; what `persistent_id` returns is pickled in place of a value, and marked."""
+    """Pickles values, with marked replacements from `persistent_id`."""
 
     def persistent_id(self, value: Any) -> Any:
-        """What stands for a value: functions are themselves, estimators their parameters."""
+        """The replacement of a value: functions by identity, estimators by their parameters."""
         if isinstance(value, _AS_THEY_ARE):
             return None
         if isinstance(value, _BY_IDENTITY):
@@ -39,7 +40,7 @@ class _KeyPickler(pickle.Pickler):
 
 
 def value_key(value: Any) -> Hashable:
-    """A key of a value of a hyper-parameter.
+    """A key of a hyper-parameter value.
 
     Two keys are equal only if the values have the same types and contents: arrays element by
     element, estimators parameter by parameter, functions by identity, objects of other kinds
@@ -48,22 +49,29 @@ def value_key(value: Any) -> Hashable:
     """
     try:
         return _pickled(value)
-    except Exception:  # whatever an object's own code raises
+    except Exception:  # arbitrary user code may raise
         return "is", type(value), id(value)
 
 
 def estimator_key(estimator: Any, without: Sequence[str] = ()) -> Hashable:
-    """A key of an unfitted estimator: its class, parameters, and what else a clone takes along.
+    """A key of an unfitted estimator: its class, parameters, and other state that clones keep.
 
     Parameters `without` are left out.
     """
     return value_key(_parts(estimator, without))
 
 
+def multifit_key(estimator: Any) -> Hashable | None:
+    """A key, equal for estimators that one `__sklearn_multifit__` can fit; None for others."""
+    if not supports_multifit(estimator):
+        return None
+    return estimator_key(estimator, without=estimator.__sklearn_multifit_params__)
+
+
 def pipeline_key(pipeline: Any, without: Sequence[str] = ()) -> Hashable:
     """A key of an unfitted pipeline, step by step.
 
-    Parameters of steps that are in `without`, as ``step__parameter``, are left out.
+    Parameters of steps in `without`, as ``step__parameter``, are left out.
     """
     steps = []
     for name, step in pipeline.steps:
@@ -79,17 +87,17 @@ def _is_of(param, name):
 def _pickled(value):
     buffer = io.BytesIO()
     pickler = _KeyPickler(buffer, protocol=5)
-    pickler.fast = True  # what occurs twice is written twice, one object or two equal ones
+    pickler.fast = True  # no memo: equal objects and one object twice have the same pickle
     pickler.dump(value)
     return buffer.getvalue()
 
 
 def _parts(estimator, without=()):
-    """What an estimator is pickled as."""
+    """The replacement of an estimator."""
     kind = type(estimator)
     clone_of = getattr(kind, "__sklearn_clone__", BaseEstimator.__sklearn_clone__)
     if clone_of is not BaseEstimator.__sklearn_clone__:
-        return id(estimator)  # such as a frozen one, which is its own clone
+        return id(estimator)  # such as a frozen estimator, whose clone is itself
     params = estimator.get_params(deep=False)
     named = [(name, params[name]) for name in sorted(params) if name not in without]
     taken_along = ("_sklearn_output_config", "_metadata_request")

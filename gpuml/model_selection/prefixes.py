@@ -1,4 +1,4 @@
-"""Pipelines on one fold: steps that candidates have in common are fitted once.
+"""Pipelines on one fold: first steps that candidates share are fitted once.
 
 Candidates whose first steps are equal (class, parameters, metadata) share a *prefix*. Prefixes form
 a tree: its root is the fold's rows, and each further step is a child. The tree is visited depth
@@ -47,7 +47,7 @@ from gpuml.pipeline._affine import affine_tail
 
 
 def shares_prefixes(estimator: Any, candidates: Sequence[Any]) -> bool:
-    """Whether `fit_pipelines` is for these: several candidates of a pipeline of scikit-learn's."""
+    """Whether `fit_pipelines` applies: several candidates of one of scikit-learn's pipelines."""
     return len(candidates) > 1 and _is_plain(estimator)
 
 
@@ -79,14 +79,14 @@ def fit_pipelines(
 
 
 def prefix_order(estimator: Any, candidates: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Positions of candidates such that those with a common prefix are neighbours."""
+    """Positions of candidates, ordered so that those with a common prefix are neighbours."""
     placed = [(params, None) for params in candidates]
     tree, unshared = plant(estimator, placed, {}, tails=False)
     return [*(leaf.position for leaf in _leaves(tree)), *unshared]
 
 
 def have_common_steps(estimator: Any, candidates: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether any two candidates have their first steps in common."""
+    """Whether any two candidates share their first steps."""
     names = [name for name, _ in estimator.steps[:-1]]
     steps = dict(estimator.steps)
     met = set()
@@ -133,13 +133,13 @@ class _Leaf:
     n_last: int
 
     def steps_before(self) -> "list[tuple[str, Any, str | None]]":
-        """Names, steps, and what they print, of all before the last; those left out are not."""
+        """Names, steps and messages of all steps before the last ones, without "passthrough"."""
         steps, last = self.pipeline, len(self.pipeline.steps) - self.n_last
         found = steps._iter(with_final=False)
         return [(name, step, steps._log_message(i)) for i, name, step in found if i < last]
 
     def member(self, prefix: "Prefix") -> Member:
-        """The last steps, to be fitted to the rows of a prefix."""
+        """The last steps, to be fitted to the output of a prefix."""
         steps, n_last = self.pipeline, self.n_last
         name, model = steps.steps[-1][0], steps._final_estimator
         fit_params = {} if isinstance(model, str) else self.routed[name]["fit"]
@@ -152,7 +152,7 @@ class _Leaf:
 
 @dataclass(eq=False)
 class Prefix:
-    """The first steps of some candidates, the last of them in particular.
+    """The first steps of some candidates, and the last of these steps in particular.
 
     Attributes
     ----------
@@ -212,14 +212,14 @@ def plant(
     *,
     tails: bool = True,
 ) -> tuple[Prefix, list[int]]:
-    """The tree of all candidates, and positions of those that are not for it."""
+    """The tree of all candidates, and positions of those that do not belong in it."""
     root, unshared = Prefix(), []
     for position, (params, where) in enumerate(candidates):
         pipeline = clone(estimator).set_params(**clone(params or {}, safe=False))
         try:
             routed = _checked(pipeline, fit_params)
         except Exception:
-            routed = None  # a fit by itself tells what is wrong
+            routed = None  # a single fit raises the error
         if routed is None:
             unshared.append(position)
             continue
@@ -231,13 +231,13 @@ def plant(
 
 
 def _with_tail(leaf):
-    """A candidate with as many last steps as may be fitted at once, if there are steps before."""
+    """A candidate with as many last steps as can be fitted together, after other steps."""
     longer = replace(leaf, n_last=affine_tail(leaf.pipeline))
     return longer if longer.steps_before() else leaf
 
 
 def _hang(leaf, prefix):
-    """Put a candidate below a prefix of it, behind all steps but the last."""
+    """Insert a candidate into the tree, after the prefix of all but its last steps."""
     known = {each.name for each in prefix.branch()}
     for name, step, message in leaf.steps_before():
         if name not in known:
@@ -248,7 +248,7 @@ def _hang(leaf, prefix):
 
 
 def _checked(pipeline, fit_params):
-    """Parameters of its steps' methods, if nothing is wrong or unusual with a pipeline; or None."""
+    """Parameters of the steps' methods; None if a pipeline is invalid or unusual."""
     if not _is_plain(pipeline):
         return None
     pipeline._validate_params()
@@ -258,7 +258,7 @@ def _checked(pipeline, fit_params):
 
 
 def _is_plain(pipeline):
-    """A pipeline of scikit-learn's that has no cache of its own, and nobody watches its steps."""
+    """Whether a pipeline is scikit-learn's, without a cache and callbacks."""
     if type(pipeline) is not Pipeline:
         return False
     if pipeline.memory is not None or pipeline.transform_input is not None:
@@ -268,7 +268,7 @@ def _is_plain(pipeline):
 
 
 def _child(prefix, name, step, routed, message):
-    # Metadata needs no place in the key: who takes what is a part of the step.
+    # Metadata needs no place in the key: it belongs to the step.
     key = name, value_key(step)
     if key not in prefix.children:
         prefix.children[key] = Prefix(prefix, name, step, routed, message)
@@ -297,22 +297,22 @@ def _leaves(prefix):
 
 
 class PrefixError(Exception):
-    """A step failed; `args` holds the text of its error."""
+    """The fit of a step failed; `args` holds the text of its error."""
 
 
 class Visit:
-    """Fits along the tree, and by position the results."""
+    """Fits along the tree, with results by position."""
 
     def __init__(self, tree: Prefix, fold: Fold, task: Task):
         self.fold, self.task = fold, task
         self.cache = PrefixCache(current_settings().cache_bytes)
         tree.given = {"fit": fold.X_train, "test": fold.X_test, "train": fold.X_train}
         self.results: dict[int, dict[str, Any]] = {}
-        # By position, where several were to be fitted at once.
+        # By position, for candidates that should have been fitted together.
         self.refused: dict[int, Refusal] = {}
 
     def down(self, prefix: Prefix) -> dict[int, dict[str, Any]]:
-        """Fit and score all candidates of a prefix, then those of longer ones; all results."""
+        """Fit and score all candidates of a prefix, then of longer ones; all results so far."""
         if prefix.leaves:
             self._fit_leaves(prefix)
         for child in prefix.children.values():
@@ -323,7 +323,7 @@ class Visit:
         return self.results
 
     def _fit_leaves(self, prefix):
-        """Fit and score the last steps behind a prefix; those not to be fitted go further down."""
+        """Fit and score the last steps after a prefix; refused ones get a longer prefix."""
         members = [leaf.member(prefix) for leaf in prefix.leaves]
         rows: dict[str, Any] = {}
         refused: dict[int, Refusal] = {}
@@ -369,14 +369,14 @@ class Visit:
         return member.failure(error, self.fold, self.task)
 
     def seen(self, prefix: Prefix) -> dict[str, Any]:
-        """Rows that are scored, transformed; without those whose transformation fails."""
+        """Transformed rows to score; without those whose transformation failed."""
         seen = {}
         parts = ("test", "train") if self.task.return_train_score else ("test",)
         for part in parts if asks_for_predictions_only(self.task) else ():
             try:
                 seen[part] = self.rows(prefix, part)
             except Exception:
-                continue  # scores of the whole pipeline tell what is wrong
+                continue  # scoring the whole pipeline raises the error
         return seen
 
     def rows(self, prefix: Prefix, part: str) -> Any:
@@ -406,7 +406,7 @@ class Visit:
         return rows
 
     def _fit(self, prefix, X):
-        # A step that is fitted again may not be what it was: what the old one made has to go.
+        # A step without a fixed seed may differ when fitted again, so its old output is invalid.
         for part in ("test", "train"):
             self.cache.discard((prefix, part))
         step, y, message = clone(prefix.step, safe=False), self.fold.y_train, prefix.message

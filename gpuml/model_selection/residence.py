@@ -1,4 +1,4 @@
-"""Where the rows are while candidates are fitted one by one, and how folds are taken of them.
+"""Where rows are while candidates are fitted one by one, and how folds are taken from them.
 
 Rows move at most once for all fits of a search, and only where this helps:
 
@@ -51,8 +51,8 @@ from gpuml.metrics.scorer import get_scorer
 from gpuml.model_selection.layout import Layout, find_layout
 from gpuml.model_selection.one_by_one import Task, rows_of
 
-# Shares of the free memory that rows laid out may take: as a ring, or once with the largest
-# training part beside them. The rest is for the fits.
+# Shares of the free memory that ordered rows may take: as a ring, or once with the largest training
+# set beside them. The fits need the rest.
 RING_SHARE = 1 / 3
 ONCE_SHARE = 1 / 2
 
@@ -63,7 +63,7 @@ JOINED = "two views joined for each split of rows sorted once"
 
 @dataclass(frozen=True)
 class Residence:
-    """Rows as single fits take their folds of them.
+    """Rows in the form in which single fits take their folds.
 
     Attributes
     ----------
@@ -92,12 +92,12 @@ class Residence:
 
     @property
     def on_device(self) -> bool:
-        """Whether rows are in memory that other processes and NumPy cannot read."""
+        """Whether the rows are in memory that other processes and NumPy cannot read."""
         return is_array(self.X) and not place_of(self.X).is_host
 
 
 class Residences:
-    """Rows of a job in every place that its candidates need them in; each is made ready once.
+    """Rows of a job in every place where candidates need them; each place is prepared once.
 
     Parameters
     ----------
@@ -111,13 +111,13 @@ class Residences:
 
     def __init__(self, estimator: Any, X: Any, y: Any, splits: Sequence[AnySplit], task: Task):
         self._given = Residence(X, y, splits, task, place_name(X), GATHERED)
-        # A matrix of pairs is cut on both sides.
+        # A matrix of pairs is cut along both axes.
         self._pairwise = get_tags(estimator).input_tags.pairwise
-        self._known: dict[str, Residence] = {}  # by names of places: not every device has a hash
+        self._known: dict[str, Residence] = {}  # by name: not every device can be hashed
         self._moved: dict[str, Residence] = {}
 
     def with_splits(self, splits: Sequence[AnySplit]) -> "Residences":
-        """The same rows in other splits; what was moved and not laid out is there for both."""
+        """The same rows with other splits; both share moved rows that are not reordered."""
         other = copy(self)
         other._given, other._known = replace(self._given, splits=splits), {}
         return other
@@ -139,7 +139,7 @@ class Residences:
         return None if rows.on_device and returns_kind_of_fit(estimator) else rows.refit
 
     def _place_for(self, estimator):
-        """Where the rows should be; None is where they are."""
+        """The target place of the rows; None if they stay."""
         if self._pairwise:
             return None
         if reads_host_only(estimator):
@@ -156,17 +156,17 @@ class Residences:
         known = self._moved.get(str(place)) or replace(_moved(given, place), place=str(place))
         moved = replace(known, splits=given.splits)
         if place.is_host:
-            # Rows that were there before stay in the splitter's order, as ever.
+            # Rows that were in CPU memory from the start stay in the splitter's order.
             rows = self._in_order(place, moved) if is_foreign(given.X) else moved
             refit = moved.X, moved.y, moved.task.fit_params
             return replace(rows, route=f"on a copy in CPU memory, {rows.route}", refit=refit)
         rows = self._in_order(place, _scored_there(moved))
-        # Not the rows as they were moved: they would be in the device's memory twice.
+        # Not the moved rows: they would be in GPU memory twice.
         refit = _first(rows, _num_samples(given.X))
         return replace(rows, route=f"copied there once, {rows.route}", refit=refit)
 
     def _in_order(self, place, moved):
-        """Rows laid out for their splits; those that stay as they were moved serve others too."""
+        """Rows ordered for their splits; rows that keep their order serve other splits too."""
         rows = _laid_out(moved)
         if rows is moved:
             self._moved[str(place)] = moved
@@ -196,7 +196,7 @@ def _itself_reads_host_only(estimator):
 
 
 def computes_on_gpu(estimator: Any) -> bool:
-    """Whether an estimator would bring rows in CPU memory to the GPU itself, and takes CuPy arrays.
+    """Whether an estimator moves rows to the GPU itself, and accepts CuPy arrays.
 
     cuML's and gpuml's do, and xgboost's with ``device="cuda"``; of estimators around estimators,
     those around nothing else. (LightGBM computes on a GPU too, but takes no CuPy arrays.) Not those
@@ -209,7 +209,7 @@ def computes_on_gpu(estimator: Any) -> bool:
 def _itself_computes_on_gpu(estimator):
     if isinstance(estimator, Extension):
         said = estimator.computes_on_gpu()
-        if said is not None:  # where not all parameters let it
+        if said is not None:  # some parameters prevent it
             return said
     if _root(type(estimator)) == "gpuml":
         params = estimator.get_params(deep=False)
@@ -228,12 +228,12 @@ def configured(estimator: Any, params: Mapping[str, Any]) -> Any:
 
 
 def returns_kind_of_fit(estimator: Any) -> bool:
-    """Whether fitted attributes are promised to be of the library that X was in: gpuml's are."""
+    """Whether fitted attributes follow the array library of X, as gpuml's do."""
     return any(_root(type(part)) == "gpuml" for part in all_estimators(estimator))
 
 
 def all_estimators(estimator: Any) -> Iterator[Any]:
-    """An estimator, and all that it is made of, on any level, each once.
+    """An estimator and all estimators inside it, on every level, each once.
 
     Each once, because a parameter may be a list that holds the estimator itself, such as one in
     which estimators register.
@@ -249,7 +249,7 @@ def all_estimators(estimator: Any) -> Iterator[Any]:
 
 
 def inner_estimators(estimator: Any) -> Iterator[Any]:
-    """Estimators that an estimator is made of, one level down."""
+    """The estimators directly inside an estimator."""
     if not hasattr(estimator, "get_params") or isinstance(estimator, type):
         return
     for value in estimator.get_params(deep=False).values():
@@ -262,7 +262,7 @@ def inner_estimators(estimator: Any) -> Iterator[Any]:
 
 
 def _is_pipeline(estimator):
-    # Of scikit-learn or imbalanced-learn: hands its rows on to its steps.
+    # scikit-learn's or imbalanced-learn's: it passes its rows on to its steps.
     return hasattr(estimator, "steps")
 
 
@@ -271,18 +271,18 @@ def _root(thing):
 
 
 def device_for(estimator: Any, X: Any) -> Place | None:
-    """The GPU that rows in CPU memory are worth being brought to for an estimator, else None."""
+    """The GPU to which rows in CPU memory should move for an estimator, else None."""
     setting = current_settings().device
     numbers = is_numpy(X) and X.ndim == 2 and X.dtype.kind in "fiub"
     if setting == "cpu" or not numbers or not computes_on_gpu(estimator) or _fits_are_sent_away():
         return None
     place = compute_place(X, nbytes(X), setting)
-    # Twice: folds are copies of the rows, laid out or gathered.
+    # Twice, because folds are copies of the rows.
     return place if place != HOST and fits(2 * nbytes(X), place) else None
 
 
 def _fits_are_sent_away():
-    """Whether joblib is set to run fits in processes that do not share the devices of this one."""
+    """Whether joblib sends fits to processes that do not share the devices of this one."""
     backend, _ = get_active_backend()
     here = (BACKENDS["loky"], BACKENDS["multiprocessing"])
     return not getattr(backend, "supports_sharedmem", False) and not isinstance(backend, here)
@@ -292,7 +292,7 @@ def _fits_are_sent_away():
 
 
 def _moved(rows: Residence, place: Place) -> Residence:
-    """Rows at a place; what is no numbers, and so in CPU memory, stays there."""
+    """Rows at a place; data that is not numeric stays in CPU memory."""
     n_rows = _num_samples(rows.X)
     known: dict[int, Any] = {}
 
@@ -301,7 +301,7 @@ def _moved(rows: Residence, place: Place) -> Residence:
             return x
         if is_numpy(x) and x.dtype.kind not in "fiub":
             return x
-        # Weights of fits and of scores are one array.
+        # Fits and scores may share the array of weights.
         if id(x) not in known:
             known[id(x)] = move(x, place)
         return known[id(x)]
@@ -334,7 +334,7 @@ def _laid_out(rows: Residence) -> Residence:
 
 
 def _choose(layout: Layout, rows: Residence) -> bool | None:
-    """Whether rows are laid out as a ring (True) or once (False); None where both are too much."""
+    """Whether to order rows as a ring (True) or once (False); None if memory allows neither."""
     n_rows = layout.n_rows
     row_bytes = sum(nbytes(x) for x in _arrays_of(rows) if has_rows(x, n_rows)) / n_rows
     free = free_bytes(place_of(rows.X))
@@ -352,7 +352,7 @@ def _arrays_of(rows: Residence) -> list:
 
 
 def has_rows(x, n_rows):
-    """Whether `x` is an array, table or list with one entry for each of so many rows."""
+    """Whether `x` is an array, table or list with one entry per row."""
     if is_array(x):
         return x.ndim > 0 and x.shape[0] == n_rows
     sized = hasattr(x, "__len__") or hasattr(x, "shape")
@@ -365,7 +365,7 @@ def _mapped(rows, change):
 
 
 def _first(rows: Residence, n_rows: int) -> tuple:
-    """X, y and parameters of the first rows of a layout, which are all rows once."""
+    """X, y and parameters of the first rows of a layout: all rows, each once."""
     laid_out = _num_samples(rows.X)
 
     def first(x):
@@ -385,7 +385,7 @@ _INHERITED = {
 
 
 class _OwnScore(_PassthroughScorer):
-    """An estimator's own `score`, of arrays of any library.
+    """An estimator's own `score`, for arrays of any library.
 
     What estimators inherit from scikit-learn's mixins reads NumPy arrays, or needs a setting; the
     metric that it computes is taken from `gpuml.metrics` instead.
@@ -402,7 +402,7 @@ class _OwnScore(_PassthroughScorer):
 
 
 def _scored_there(rows: Residence) -> Residence:
-    """The task with scores that take what is on a device."""
+    """The task with scorers that accept arrays on a device."""
     scorer = rows.task.scorer
     if isinstance(scorer, _MultimetricScorer):
         each = {name: _of_any_library(one) for name, one in scorer._scorers.items()}
@@ -415,7 +415,7 @@ def _of_any_library(scorer):
 
 
 def place_name(X: Any) -> str:
-    """Where X is, for a plan."""
+    """The name of the place of X, for a plan."""
     X = as_array(X)
     X = X.data if is_sparse(X) else X
     return str(place_of(X)) if is_array(X) else str(HOST)

@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 from gpuml._arrays.frames import in_frame
 from gpuml.model_selection.choice import split_scores
 
-# Columns of each metric, and of what scikit-learn's tables call them.
+# The columns of each metric, and their names in scikit-learn's tables.
 PARTS = {"score": "test", "train_score": "train"}
 
 
@@ -21,10 +21,10 @@ def results_frame(search: Any) -> Any:
     table = _table_of(search)
     names = dict.fromkeys(name for each in table["params"] for name in each)
     metrics = [name[len("mean_test_") :] for name in table if name.startswith("mean_test_")]
-    if not metrics:  # of one split, as Hyperband's
+    if not metrics:  # Hyperband has scores of one split only
         return _frame_as_it_is(table, names)
     first = metrics[0]
-    if getattr(search, "refit", None) in metrics:  # a session has none
+    if getattr(search, "refit", None) in metrics:  # a session has no `refit`
         first = search.refit
     order = np.argsort(np.asarray(table[f"rank_test_{first}"]), kind="stable")
     columns: dict[str, Any] = {"candidate": np.arange(len(order))}
@@ -61,7 +61,7 @@ def _table_of(search):
 
 
 def _column(params, name):
-    """Values of a parameter: as numbers or text where all are, else as they are."""
+    """Values of a parameter: numbers or text if all of them are, else objects."""
     values = [each.get(name) for each in params]
     for kind in (bool, int, float, str):
         numbers = int | float | np.number if kind is float else kind
@@ -160,7 +160,7 @@ def compare_candidates(
 
 
 def corrected_t(mean: np.ndarray, error: np.ndarray, n_splits: int) -> tuple[Any, Any]:
-    """Statistics and two-sided values of p; candidates without any difference have 0 and 1."""
+    """Statistics and two-sided p-values; 0 and 1 for candidates without any difference."""
     same = (mean == 0) & (error == 0)
     with np.errstate(divide="ignore", invalid="ignore"):
         t = np.where(same, 0.0, mean / error)

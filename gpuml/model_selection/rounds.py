@@ -1,4 +1,4 @@
-"""The rounds of evaluation that a search asks for."""
+"""The rounds of evaluation of a search."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -20,9 +20,9 @@ from gpuml.model_selection.trials import in_turn
 
 
 class Rounds:
-    """The rounds of evaluation that a search asks for: one, or more for adaptive ones.
+    """The rounds of evaluation of a search: one, or several for adaptive searches.
 
-    With an `evaluator`, which has its splits, candidates of all rounds are evaluated by that.
+    With an `evaluator`, which has its own splits, it evaluates the candidates of all rounds.
     """
 
     def __init__(
@@ -35,10 +35,10 @@ class Rounds:
         self.said: list = []
         self.more: dict = defaultdict(list)
         self.results: dict = {}
-        # By the identity of a splitter, which is kept so that no other gets the same.
+        # By the identity of a splitter, which is kept alive so that no other has the same.
         self._evaluators: dict[int, tuple[Any, Any]] = {}
         self._sources: list = []
-        # What is evaluated just now: by whom, which candidates, and what else is said of them.
+        # The evaluation in progress: evaluator, candidates, and further results.
         self.under_way: tuple[Any, list, Mapping[str, Any]] = None, [], {}
 
     @property
@@ -48,7 +48,7 @@ class Rounds:
     def evaluate(
         self, candidate_params, cv=None, more_results=None, callback_ctx=None, goes_on=None
     ):
-        """What scikit-learn calls evaluate_candidates; `goes_on` as of `in_turn`."""
+        """scikit-learn's `evaluate_candidates`; `goes_on` as in `in_turn`."""
         search = self.search
         candidates = list(candidate_params)
         evaluator = self._evaluator(cv or search._checked_cv_orig)
@@ -89,7 +89,7 @@ class Rounds:
         return evaluator.refit(position)
 
     def predictions(self) -> Any:
-        """What models of all candidates say of held-out rows, of a search of one round."""
+        """Predictions of all candidates for held-out rows, for a search with one round."""
         job = self._sources[0][0].job
         return predictions_of(self.said, job.splits, job.X)
 
@@ -126,5 +126,5 @@ class Rounds:
 
 
 def given_params(params: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters that are not None."""
+    """The parameters that are not None."""
     return {name: value for name, value in params.items() if value is not None}

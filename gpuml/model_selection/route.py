@@ -1,4 +1,4 @@
-"""Which way candidates of a search go, and why: at once, with steps in common, or one by one.
+"""The route of each candidate of a search, and the reason: together, shared steps, or one by one.
 
 `route` decides for one device and for clusters alike, from the estimator, the candidates, the kind
 of X and what is scored. It fits nothing and changes nothing.
@@ -26,9 +26,7 @@ from gpuml.model_selection.candidates import (
     ALONE,
     COMMON,
     TOGETHER,
-    Group,
     check_names,
-    group_candidates,
     groups_together,
     number,
     raised_words,
@@ -41,9 +39,10 @@ from gpuml.pipeline import Pipeline
 from gpuml.pipeline._affine import AffinePipeline, affine_pipeline, pipeline_obstacle
 from gpuml.pipeline._alone import AffineAlone, affine_alone
 from gpuml.pipeline._fronted import fronted_pipeline
+from gpuml.protocol import Group, group_candidates
 from gpuml.resampling.multifit import data_obstacle, meant, model_words
 
-# Searches of scikit-learn that gpuml has too.
+# scikit-learn's searches that gpuml has too.
 SEARCHES = {
     name: f"from gpuml.model_selection import {name}"
     for name in ("GridSearchCV", "RandomizedSearchCV")
@@ -52,7 +51,7 @@ SEARCHES = {
 
 @dataclass(frozen=True)
 class Route:
-    """Which way some candidates go.
+    """The route of some candidates.
 
     Attributes
     ----------
@@ -69,7 +68,7 @@ class Route:
 
 @dataclass(frozen=True)
 class AtOnce(Route):
-    """All candidates are fitted on all splits in the same passes, by `fits`."""
+    """`fits` fits all candidates on all splits in the same passes."""
 
     group: Group
     fits: MultifitEstimator
@@ -79,14 +78,14 @@ class AtOnce(Route):
 
 @dataclass(frozen=True)
 class Nested(Route):
-    """Each candidate is a search, whose candidates are fitted at once on all splits of splits."""
+    """Each candidate is a search, whose own candidates are fitted together on all inner splits."""
 
     way = TOGETHER
 
 
 @dataclass(frozen=True)
 class SharedSteps(Route):
-    """Fits have work in common: first steps of pipelines, trees of ensembles, neighbours."""
+    """Fits share work: first steps of pipelines, trees of ensembles, neighbours."""
 
     way: str = COMMON
 
@@ -109,7 +108,7 @@ def route(
     *,
     nests: bool = False,
 ) -> list[AnyRoute]:
-    """Which way each candidate of a search goes, and why.
+    """Decide the route of each candidate of a search.
 
     Parameters
     ----------
@@ -145,7 +144,7 @@ def route(
         try:
             fits, why = fits_group(estimator, group, X, task)
         except Exception as error:
-            fits, why = None, raised_words(error)  # its fits tell what is wrong
+            fits, why = None, raised_words(error)  # its single fits raise the error
         if fits is None:
             reasons.update(dict.fromkeys(group.positions, why))
         else:
@@ -156,7 +155,7 @@ def route(
 
 
 def _left(estimator, candidates, reasons: Mapping[int, str]) -> list[AnyRoute]:
-    """Routes of candidates that are not fitted at once, by why that is so."""
+    """Routes of candidates that are not fitted together, grouped by their reasons."""
     found: dict[str, list[int]] = {}
     for position in sorted(reasons):
         found.setdefault(reasons[position], []).append(position)
@@ -177,7 +176,7 @@ def _nested(estimator, candidates, X, task):
 
 
 def _search_words(estimator, params, X, task):
-    """Why the candidates of a search are not fitted together with those of other splits."""
+    """The reason why the inner candidates are not fitted together over outer splits, if any."""
     try:
         whole = configured(estimator, params)
         search = search_in(whole)
@@ -199,7 +198,7 @@ def _search_words(estimator, params, X, task):
             return why
         routes = route(search.estimator, behind.candidates(), X, inner)
     except Exception as error:
-        return raised_words(error)  # its fits tell what is wrong
+        return raised_words(error)  # its single fits raise the error
     if not routes:
         return f"{type(search).__name__} has no candidates"
     found = (
@@ -210,7 +209,7 @@ def _search_words(estimator, params, X, task):
 
 
 def words_of(routes: Iterable[AnyRoute], n_splits: int) -> str:
-    """What is going to be done, in a line, and what is in the way of fitting all at once."""
+    """The plan in one line, and the reasons why candidates are not fitted together."""
     routes = list(routes)
     at_once = [each for each in routes if isinstance(each, AtOnce)]
     ways: dict[str, int] = {}
@@ -225,7 +224,7 @@ def words_of(routes: Iterable[AnyRoute], n_splits: int) -> str:
 
 
 def warn_of_unused(estimator: Any, candidates: Sequence[Mapping[str, Any]]) -> None:
-    """Warn of classes that mean to be fitted at once and lack the base class."""
+    """Warn about classes that define members of a base class and do not derive from it."""
     values = [v for each in candidates for v in each.values() if hasattr(v, "fit")]
     parts = (part for each in [estimator, *values] for part in all_estimators(each))
     for words in dict.fromkeys(filter(None, map(meant, parts))):
@@ -233,7 +232,7 @@ def warn_of_unused(estimator: Any, candidates: Sequence[Mapping[str, Any]]) -> N
 
 
 def _work_in_common(estimator, params):
-    """What fits of candidates have in common that are not all fitted at once; None for nothing."""
+    """The work that fits of candidates share if they are not fitted together; None for none."""
     if shares_prefixes(estimator, params) and have_common_steps(estimator, params):
         return COMMON
     return shared_fits(estimator, params)
@@ -245,11 +244,11 @@ def _work_in_common(estimator, params):
 def grouped(
     estimator: Any, candidates: Sequence[Mapping[str, Any]], task: Task
 ) -> tuple[list[Group], dict[int, str]]:
-    """Groups of candidates that may be fitted at once, and by position why others are in none."""
+    """Groups of candidates that may be fitted together, and reasons by position for the others."""
     known: dict[Any, tuple[MultifitEstimator | None, str]] = {}
 
     def of(candidate):
-        # Whole steps may be candidates too, and what may vary is up to the steps.
+        # Whole steps may be candidates too, and steps decide which parameters may vary.
         whole = {name: step for name, step in candidate.items() if "__" not in name}
         whole = whole if isinstance(estimator, Pipeline) else {}
         key = tuple((name, id(step)) for name, step in whole.items())
@@ -276,7 +275,7 @@ def grouped(
 def fits_group(
     estimator: Any, group: Group, X: Any, task: Task
 ) -> tuple[MultifitEstimator | None, str]:
-    """What fits a group at once; None, and why not. Raises what its parameters raise."""
+    """The estimator that fits a group together, or None and the reason. Raises parameter errors."""
     fits, why = together(with_params(estimator, group.shared), task)
     if fits is None:
         return None, why
@@ -286,12 +285,12 @@ def fits_group(
 
 
 def at_once(estimator: Any, task: Task) -> MultifitEstimator | None:
-    """What fits all candidates of an estimator at once; None where nothing does."""
+    """The estimator that fits all candidates together; None if there is none."""
     return together(estimator, task)[0]
 
 
 def together(estimator: Any, task: Task) -> tuple[MultifitEstimator | None, str]:
-    """What fits all candidates of an estimator at once, or None and why nothing does."""
+    """The estimator that fits all candidates together, or None and the reason."""
     params = task.fit_params
     fits: Any = affine_pipeline(estimator, params) or affine_alone(estimator, params)
     fits = fits or fronted_pipeline(estimator, params)
@@ -330,7 +329,7 @@ def fit_weight(estimator: Any, task: Task) -> Any:
 
 
 def _scored_alike(task: Task, fit_weight: Any) -> bool:
-    """Whether scores have the weights of the fits, or none, and nothing else goes with the rows."""
+    """Whether scores use the weights of the fits or none, and no other metadata."""
     score = dict(task.score_params)
     weight = score.pop("sample_weight", None)
     several = isinstance(task.scorer, _MultimetricScorer)
@@ -340,15 +339,15 @@ def _scored_alike(task: Task, fit_weight: Any) -> bool:
 
 
 def _last_step_scores(estimator: Any, task: Task) -> bool:
-    """Whether the `score` of a pipeline gives what it is given to that of its last step alone.
+    """Whether `score` of a pipeline passes its parameters to the last step only.
 
-    What routing lets it give to no step is an error of each model, found one by one.
+    Parameters that no step requests are an error, which each single fit raises.
     """
     own = isinstance(task.scorer, _PassthroughScorer) and isinstance(estimator, Pipeline)
     if not (own and _routing_enabled()):
         return True
     try:
-        # As `Pipeline.score` asks: for weights, even where there are none.
+        # `Pipeline.score` requests weights even if there are none.
         routed = process_routing(estimator, "score", **{"sample_weight": None, **task.score_params})
     except (TypeError, ValueError):
         return False
@@ -363,13 +362,13 @@ def _last_step_scores(estimator: Any, task: Task) -> bool:
 
 
 def kind_of(estimator: Any) -> Any:
-    """Of estimators of one kind, what one has looked at serves all."""
-    # Classifiers and regressors look at y in different ways.
+    """A key: estimators with the same key can share what one of them found in the rows."""
+    # Classifiers and regressors read y in different ways.
     return getattr(estimator, "batch_kind", None) or type(getattr(estimator, "last", estimator))
 
 
 def with_params(estimator: Any, params: Mapping[str, Any]) -> Any:
-    """An estimator with other parameters; those that it does not take are an error."""
+    """A clone with other parameters; unknown or invalid ones are an error."""
     out = clone(estimator).set_params(**clone(params, safe=False))
     if hasattr(out, "_parameter_constraints"):
         out._validate_params()
@@ -377,7 +376,7 @@ def with_params(estimator: Any, params: Mapping[str, Any]) -> Any:
 
 
 def check_values(estimator: Any, candidates: Sequence[Mapping[str, Any]]) -> None:
-    """Check values of parameters against an estimator's constraints, if it has any."""
+    """Check values of parameters against the constraints of an estimator, if it has any."""
     if isinstance(estimator, AffinePipeline | AffineAlone):
         for params in candidates:
             estimator.check(params)

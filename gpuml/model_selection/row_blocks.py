@@ -1,4 +1,4 @@
-"""Rows in blocks, a part of each held out: what models that learn call by call are given."""
+"""Blocks of rows, with a held-out part of each, for models that learn call by call."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,7 +8,7 @@ import numpy as np
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a block of so many rows is divided."""
+    """How to divide a block of rows."""
 
     seed: int
     block: int
@@ -16,16 +16,16 @@ class Recipe:
     test_size: float
 
     def parts(self) -> tuple[np.ndarray, np.ndarray]:
-        """Rows to train on, in a random order, and rows held out."""
+        """Training rows in a random order, and held-out rows."""
         drawn = np.random.default_rng([self.seed, self.block]).permutation(self.n_rows)
-        # Rounding must not hold out nobody.
+        # Rounding must not leave the held-out part empty.
         n_test = min(self.n_rows, int(np.ceil(self.test_size * self.n_rows)))
         return drawn[n_test:], drawn[:n_test]
 
 
 @dataclass(frozen=True)
 class RowBlocks:
-    """Blocks of neighbouring rows; some rows of each, drawn at random, are held out for scores.
+    """Blocks of consecutive rows; a random part of each block is held out for scores.
 
     What is drawn in a block depends on the seed, the number of the block and its length alone, so
     a block can be divided wherever it is.
@@ -53,21 +53,21 @@ class RowBlocks:
 
     @property
     def n_blocks(self) -> int:
-        """Number of blocks, those without a training row counted."""
+        """The number of blocks, including those without training rows."""
         return len(self.bounds) - 1
 
     @cached_property
     def training_blocks(self) -> list[int]:
-        """Blocks that have rows to train on."""
+        """The blocks that have training rows."""
         return [j for j in range(self.n_blocks) if len(self.parts(j)[0])]
 
     def recipe(self, block: int) -> "Recipe":
-        """What it takes to divide a block."""
+        """How to divide a block."""
         n_rows = self.bounds[block + 1] - self.bounds[block]
         return Recipe(self.seed, block, n_rows, self.test_size)
 
     def parts(self, block: int) -> tuple[np.ndarray, np.ndarray]:
-        """Rows to train on and rows held out, counted from the first row of a block."""
+        """Training rows and held-out rows, counted from the first row of a block."""
         return self.recipe(block).parts()
 
     def train(self, block: int) -> np.ndarray:
@@ -75,16 +75,16 @@ class RowBlocks:
         return self.bounds[block] + self.parts(block)[0]
 
     def test(self) -> np.ndarray:
-        """Rows of X that are held out, block by block."""
+        """Held-out rows of X, block by block."""
         return np.concatenate([self.bounds[j] + self.parts(j)[1] for j in range(self.n_blocks)])
 
     def prefix(self, share: float) -> np.ndarray:
-        """A share of the training rows of every block; a larger share has those of a smaller."""
+        """A share of the training rows of every block; a larger share contains a smaller one."""
         rows = map(self.train, self.training_blocks)
         return np.concatenate([each[: max(1, round(share * len(each)))] for each in rows])
 
     def order(self, n_calls: int) -> list[int]:
-        """The block of each call: all blocks once, in a random order, then all in another."""
+        """The block of each call: a random permutation of all blocks, then another, and so on."""
         rng = np.random.default_rng(self.seed)
         blocks: list[int] = []
         while len(blocks) < n_calls:
@@ -93,6 +93,6 @@ class RowBlocks:
 
 
 def even_bounds(n_rows: int, chunk_size: int | None) -> tuple[int, ...]:
-    """Bounds of blocks of so many rows, the last of which may be shorter; None is one block."""
+    """Bounds of blocks of equal size, the last of which may be shorter; None is one block."""
     size = chunk_size or max(n_rows, 1)
     return (*range(0, n_rows, size), n_rows)

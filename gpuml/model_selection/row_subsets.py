@@ -1,4 +1,4 @@
-"""Splits of some of the rows: early rounds of a search read no rows that they do not use."""
+"""Splits of a subset of the rows: early rounds of a search read only the rows that they use."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -11,7 +11,7 @@ from gpuml._arrays import namespace
 from gpuml.data import AnySplit, Batch, Split, count_rows, row_indices, take
 from gpuml.resampling.split import as_rows
 
-# Taking rows out costs a copy of them; it pays where each pass then reads half as many or fewer.
+# Extracting rows costs a copy; it pays if each pass then reads at most half as many.
 LARGEST_SHARE = 0.5
 
 
@@ -30,10 +30,10 @@ def subsampled(
 
 
 def used_rows(batch: Batch, splits: Sequence[AnySplit]) -> tuple[Batch, Sequence[AnySplit]]:
-    """The rows that splits use, where these are few, and the splits in numbers of these.
+    """The rows that splits use, if these are few, and the splits as numbers of these rows.
 
-    Otherwise both as they are: where most rows are used, where splits are labels of all rows, or
-    where the rows are not in this process.
+    Otherwise both unchanged: if most rows are used, if splits are labels of all rows, or if the
+    rows are not in this process.
     """
     plain = [split for split in splits if isinstance(split, Split)]
     if len(plain) < len(splits) or batch.is_divided:
@@ -54,10 +54,10 @@ def used_rows(batch: Batch, splits: Sequence[AnySplit]) -> tuple[Batch, Sequence
 
 
 def _mask(splits, n_rows):
-    """Which rows splits use; None as soon as they are seen to be most of them."""
+    """A mask of the rows that splits use; None as soon as these are the majority."""
     parts = [part for split in splits for part in (split.train, split.test)]
     most = LARGEST_SHARE * n_rows
-    # Runs have every row once, so that nothing need be marked to count them.
+    # Runs contain each row once, so their rows can be counted without marking them.
     if any(isinstance(part, slice | tuple) and count_rows(part) > most for part in parts):
         return None
     used = np.zeros(n_rows, dtype=bool)

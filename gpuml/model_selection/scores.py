@@ -1,4 +1,4 @@
-"""Scores of all models of a stack, as results of a search hold them."""
+"""Scores of all models of a stack, in the form of a search's results."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
@@ -14,10 +14,10 @@ from gpuml._sklearn import (
 )
 from gpuml.data import Folds
 from gpuml.extending import ClassStack, RegressionStack, Stack
-from gpuml.model_selection.candidates import Group
 from gpuml.model_selection.jobs import Job
 from gpuml.model_selection.kept import Heard
 from gpuml.model_selection.one_by_one import Task, rows_of, score_model
+from gpuml.protocol import Group
 from gpuml.resampling.scores import ScoreModel, Tables, stack_scores
 
 
@@ -25,7 +25,7 @@ from gpuml.resampling.scores import ScoreModel, Tables, stack_scores
 class Scored:
     """Scores (C, S) by part ("test", "train") and scorer name, in CPU memory.
 
-    `said` is what models say of held-out rows, by split, where all of them were asked at once.
+    `said` has the predictions for held-out rows, by split, if all models predict together.
     """
 
     tables: Tables
@@ -54,7 +54,7 @@ class Scored:
 
 
 def asks_for_predictions_only(task: Task) -> bool:
-    """Whether all scores of a task follow from what an estimator predicts for the rows.
+    """Whether all scores of a task follow from an estimator's predictions.
 
     Then the last step, on rows that the others have transformed, will do for the whole pipeline.
     It will not for a user's function, which may look at the steps and at X, nor where metadata is
@@ -74,7 +74,7 @@ def _asks_for_predictions_only(scorer, routed):
 
 
 def scored_as(task: Task, estimator: Any) -> Task:
-    """A task whose models are scored as this estimator scores: parameters may decide how."""
+    """The task with the scorer of this estimator, whose parameters may choose it."""
     scorer = task.scorer
     if not isinstance(scorer, _PassthroughScorer):
         return task
@@ -100,7 +100,7 @@ def score_stack(
         folds,
         task.scorer._scorers if several else {"score": task.scorer},
         ("test", "train") if task.return_train_score else ("test",),
-        # Then weights are those of the fits.
+        # Scores then have the weights of the fits.
         weighted="sample_weight" in task.score_params,
         score_model=score_model,
         without=without,
@@ -111,7 +111,7 @@ def score_stack(
 
 
 def model_scores(job: Job, estimator: Any, group: Group, stack: Stack) -> ScoreModel:
-    """A function that scores one model of a stack the way scikit-learn does, for one scorer."""
+    """A function that scores one model of the stack with one scorer, as scikit-learn does."""
 
     def score(candidate: int, split: int, part: str, scorer: Any) -> Any:
         params = {**group.shared, **group.varying[candidate]}

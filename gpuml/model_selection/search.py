@@ -34,9 +34,8 @@ class GridSearchCV(OnePassSearch, sk.GridSearchCV):
     scoring : str, callable, list, tuple, set, dict or None, default=None
         Names as in `gpuml.metrics.get_scorer_names`; None is the estimator's `score`.
     n_jobs : int or None, default=None
-        Workers for what has to be fitted one by one. A shared pass uses the threads of BLAS. Rows
-        on a device are given to no other process: fits run here, or in threads under joblib's
-        threading backend.
+        Workers for fits one by one. A shared pass uses the threads of BLAS. Rows on a device go to
+        no other process: fits run here, or in threads under joblib's threading backend.
     refit : bool, str or callable, default=True
         Whether, or by which metric, the best candidate is fitted on all rows. "1se" takes the
         simplest within one standard error of the best (`OneStandardError`).
@@ -51,11 +50,10 @@ class GridSearchCV(OnePassSearch, sk.GridSearchCV):
     error_score : "raise" or number, default=nan
         Score of a candidate that fails.
     return_train_score : bool, default=False
-        Whether training parts are scored too.
+        Whether training rows are scored too.
     return_predictions : bool or str, default=False
-        What to keep of what each candidate's models say of the rows that they were not fitted to:
-        True or "predict", "predict_proba", "predict_log_proba" or "decision_function". Each row has
-        to be held out once.
+        Which predictions for held-out rows to keep for each candidate: True or "predict",
+        "predict_proba", "predict_log_proba" or "decision_function". Each row must be held out once.
 
     Attributes
     ----------
@@ -70,9 +68,9 @@ class GridSearchCV(OnePassSearch, sk.GridSearchCV):
     split_sizes_ : list of (int, int)
         Numbers of training and held-out rows.
     cv_predictions_ : array of shape (n_candidates, n_samples), and (..., n_classes or n_outputs)
-        With `return_predictions`: for each candidate what `cross_val_predict` gives, from the fits
-        that were scored; a list of arrays where that gives one. nan where a fit failed. Where X is
-        on a device it is there. For each candidate it has 8 bytes or more for each row.
+        With `return_predictions`: for each candidate the result of `cross_val_predict`, from the
+        fits that were scored; a list of arrays if that returns one. nan if a fit failed. It is on
+        the device of X, and takes 8 bytes or more per row and candidate.
 
     See Also
     --------
@@ -81,7 +79,7 @@ class GridSearchCV(OnePassSearch, sk.GridSearchCV):
 
     References
     ----------
-    The batching over folds and candidates rests on sums over rows that add; see `gpuml.solvers`.
+    Sums over the rows of several folds add up, which allows the batching; see `gpuml.solvers`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Rows that stay ready between questions: candidates are evaluated whenever they come up."""
+"""Sessions: rows stay prepared while candidates are evaluated one after another."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -26,11 +26,10 @@ from gpuml.model_selection.validation import job_of
 class Session:
     """Evaluate candidates one after another, on rows that are prepared once.
 
-    A search asks all its questions at once. Where the next question depends on the last answer (an
-    optimiser, a notebook), a session keeps what a search makes of the rows before it fits: they
-    stay where they are worked on, with their splits, codes of categories and, of models from
-    sums, sums of them. The first `evaluate` reads the rows, later ones need no pass where sums are
-    all that models need.
+    A search knows all its candidates in advance. If the next candidate depends on the last result
+    (an optimiser, a notebook), a session keeps the prepared data of a search: the rows on their
+    device, the splits, codes of categories, and sums over the rows for models that need them. The
+    first `evaluate` reads the rows; later ones need no pass if the models only need sums.
 
     The arrays must not be written to while the session is open.
 
@@ -119,7 +118,7 @@ class Session:
             verbose=verbose,
         )
         self._open: Evaluator | None = Evaluator(job)
-        # Without what has a value for each row.
+        # Without values per row.
         self._task = replace(job.task, fit_params={}, score_params={})
         self.n_splits_ = len(job.splits)
 
@@ -131,7 +130,7 @@ class Session:
 
     @property
     def plan_(self) -> Plan:
-        """How many fits were done in how many passes, and where."""
+        """The number of fits and passes so far, and their place."""
         now = () if self._open is None else tuple(self._open.steps)
         return Plan(self._steps + now)
 
@@ -142,7 +141,7 @@ class Session:
 
     @property
     def cv_results_(self) -> dict[str, Any]:
-        """Tables of all candidates so far."""
+        """Result tables of all candidates so far."""
         return self._table(self._params, self._results)
 
     def evaluate(self, candidates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -151,8 +150,8 @@ class Session:
         Parameters
         ----------
         candidates : sequence of dict
-            Values of parameters; nested names as ``step__alpha``. What one leaves out is as on the
-            estimator.
+            Values of parameters; nested names as ``step__alpha``. Other parameters are those of
+            the estimator.
 
         Returns
         -------
@@ -177,7 +176,7 @@ class Session:
         return self._table(candidates, self.results_of(candidates))
 
     def refit(self, params: Mapping[str, Any] | None = None, *, metric: str = "score") -> Any:
-        """The model of a candidate on all rows, of sums where they are known.
+        """Fit a candidate to all rows, from known sums where possible.
 
         Parameters
         ----------
@@ -247,11 +246,11 @@ class Session:
         params: Mapping[str, Any] | None = None,
         test_fold: Any = None,
     ) -> Self:
-        """Put rows behind those there are; candidates evaluated from now on see them.
+        """Append rows; later evaluations include them.
 
-        Second moments, which models of least squares are made of, are those there were and those
-        of the new rows. All else (other sums, codes of a table, rows for models of iterations) is
-        read again at the next `evaluate`. The rows themselves are copied once to lie in one array.
+        Second moments, for least-squares models, are updated with those of the new rows. All else
+        (other sums, codes of a table, rows for iterative models) is read again at the next
+        `evaluate`. The rows are copied once into one array.
 
         Parameters
         ----------
@@ -259,7 +258,7 @@ class Session:
             Of the kind of the session's X.
         y : array-like of shape (n_new,) or (n_new, n_outputs), default=None
         params : dict, default=None
-            What the session's `params` has one value a row of, such as `sample_weight`.
+            Entries of the session's `params` with one value per row, such as `sample_weight`.
         test_fold : int array-like of shape (n_new,), default=None
             As of `sklearn.model_selection.PredefinedSplit`: the split that holds out each row,
             while all others train on it; -1 for rows that all train on. None deals them out, those
@@ -273,8 +272,8 @@ class Session:
         Raises
         ------
         ValueError
-            For rows of another kind, for a split that there is none of, and where `test_fold` has
-            to say what splits do with new rows.
+            For rows of another kind, for an unknown split, and if `test_fold` must say which split
+            holds out new rows.
         """
         deals = not self._has_groups
         self._go_on(with_rows(self._evaluator, X, y, params or {}, test_fold, deals=deals))
@@ -283,12 +282,12 @@ class Session:
     def remove_rows(self, rows: Any) -> Self:
         """Take rows out; those behind move up. Second moments go on without them, as `add_rows`.
 
-        They are read again where rows are taken out that were nearly all of what a sum was.
+        They are read again if the removed rows made up nearly all of a sum.
 
         Parameters
         ----------
         rows : int array-like of shape (n_removed,), or bool array-like of shape (n_samples,)
-            As they are numbered now.
+            In the current numbering.
 
         Returns
         -------
@@ -299,13 +298,13 @@ class Session:
         ValueError
             If no rows are left.
         IndexError
-            For numbers of rows that there are none of.
+            For row numbers that do not exist.
         """
         self._go_on(without_rows(self._evaluator, rows))
         return self
 
     def close(self) -> None:
-        """Let go of the rows and of all that is known of them; `cv_results_` stays."""
+        """Release the rows and their sums; `cv_results_` stays."""
         self._steps, self._open = self.plan_.steps, None
 
     def __enter__(self) -> Self:
@@ -320,7 +319,7 @@ class Session:
     def results_of(
         self, candidates: Sequence[Mapping[str, Any]], goes_on: GoesOn | None = None
     ) -> list[dict[str, Any]]:
-        """As `evaluate`: results of each candidate split after split, as `in_turn` has them."""
+        """Results of each candidate, split after split; see `evaluate` and `in_turn`."""
         evaluator, error_score = self._evaluator, self._task.error_score
         with small_arrays():
             out = in_turn(evaluator, candidates, goes_on)

@@ -1,4 +1,4 @@
-"""Where decision values become labels: at a threshold that is given, or tuned on held-out rows."""
+"""Decision thresholds of classifiers: given, or tuned on held-out rows."""
 
 from typing import Any, Self
 
@@ -11,9 +11,9 @@ from gpuml.model_selection.parts import fit_params_of, host_target, run_around, 
 
 
 class _Threshold(Travels):
-    """What both share: rows on a device stay there, decision values go to CPU memory."""
+    """Shared parts: rows on a device stay there, decision values go to CPU memory."""
 
-    # scikit-learn's class.
+    # scikit-learn's class
     _theirs: Any
     estimator_: Any
 

@@ -1,6 +1,6 @@
-"""What trains the models of adaptive searches: call by call, or anew with more of a resource.
+"""Trainers of adaptive searches: call by call, or new fits with more of a resource.
 
-A model that learns call by call goes on from where it was, and nobody's state is changed.
+A model that learns call by call continues from its last state; earlier states do not change.
 """
 
 import time
@@ -30,7 +30,7 @@ from gpuml.resampling.split import as_rows
 
 @dataclass(frozen=True)
 class Lesson:
-    """What all models learn from; the rest of what is needed to train one of them.
+    """What all models learn from, and what else is needed to train one of them.
 
     Attributes
     ----------
@@ -115,7 +115,7 @@ def scored(learnt: Learnt, held_out: Fold, lesson: Lesson) -> Result:
 
 
 def with_classes(estimator: Any, y: Any, task: Task) -> Task:
-    """The task with the classes of y, where `partial_fit` has to be told and the user did not."""
+    """The task with the classes of y, if `partial_fit` needs them and the user gave none."""
     takes_classes = "classes" in signature(estimator.partial_fit).parameters
     if y is None or not takes_classes or "classes" in task.fit_params:
         return task
@@ -125,7 +125,7 @@ def with_classes(estimator: Any, y: Any, task: Task) -> Task:
 
 
 def classes_of(y: Any) -> np.ndarray:
-    """Sorted labels, in CPU memory."""
+    """Sorted labels in CPU memory."""
     y = as_array(y)
     if not is_array(y) or is_numpy(y):
         return np.unique(y)
@@ -133,7 +133,7 @@ def classes_of(y: Any) -> np.ndarray:
 
 
 def seeded(estimator: Any, seed: int) -> Any:
-    """An unfitted estimator whose every `random_state` that was None is a number now."""
+    """An unfitted estimator with a number for every `random_state` that was None."""
     rng = np.random.RandomState(seed)
     names = [
         name
@@ -144,7 +144,7 @@ def seeded(estimator: Any, seed: int) -> Any:
 
 
 class CallByCall(Trainer):
-    """Models that learn by calls of `partial_fit`, here.
+    """Train models by calls of `partial_fit` in this process.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ class CallByCall(Trainer):
 
     def __init__(self, lesson: Lesson, blocks: RowBlocks, X: Any, y: Any, n_jobs: int | None):
         super().__init__()
-        # Where the estimator reads them.
+        # In the place where the estimator reads them.
         rows = Residences(lesson.estimator, X, y, (), lesson.task).of(lesson.estimator)
         self.lesson = replace(lesson, task=rows.task)
         self._blocks, self._X, self._y, self._n_jobs = blocks, rows.X, rows.y, n_jobs
@@ -168,7 +168,7 @@ class CallByCall(Trainer):
 
     @property
     def steps(self) -> list[Step]:
-        """What was done so far, as one step."""
+        """The work done so far, as one step."""
         n_models, n_calls = self._n_models, self._n_calls
         return [Step(n_models, n_calls, self._place, "models are trained call by call")]
 
@@ -182,7 +182,7 @@ class CallByCall(Trainer):
         needed = {b for r in requests for b in self.lesson.order[r.done : r.wanted]}
         blocks = {b: self._block(b) for b in sorted(needed)}
         on_device = is_array(self._X) and not is_numpy(self._X)
-        # Rows on a device are given to no other process.
+        # No other process gets rows on a device.
         n_jobs = 1 if on_device or len(requests) == 1 else self._n_jobs
         return Parallel(n_jobs=n_jobs)(
             delayed(_trained)(r, blocks, self._held_out, self.lesson) for r in requests
@@ -206,7 +206,7 @@ def _trained(request, blocks, held_out, lesson):
 
 
 class MoreOfAResource(Trainer):
-    """Models that are fitted anew with ever more rows, or more of what a parameter counts.
+    """Fit models anew with more and more rows, or more of a parameter.
 
     Parameters
     ----------
@@ -235,24 +235,24 @@ class MoreOfAResource(Trainer):
         super().__init__()
         self._blocks, self._max_calls, self._resource = blocks, max_calls, resource
         self._test = as_rows(blocks.test(), blocks.bounds[-1])
-        # All candidates have one seed, so that those that differ in nothing else share a pass.
+        # All candidates have one seed, so that they can share a pass.
         estimator = seeded(job.estimator, seed)
         self._first = make_evaluator(replace(job, estimator=estimator, splits=[self._split(1.0)]))
         self._evaluators = {max_calls: self._first}
 
     @property
     def steps(self) -> list:
-        """What was done, as steps of a plan."""
+        """The work done, as steps of a plan."""
         return [step for each in self._evaluators.values() for step in each.steps]
 
     def model(self, request: Request, result: Result) -> Any:
-        """The model of all rows, held-out ones too."""
+        """The model of all rows, including held-out ones."""
         evaluator, position, _ = result.state
         return evaluator.refit(position)
 
     def _train(self, requests):
         found: dict[int, Result] = {}
-        # Requests are of one bracket, whose ensembles go on from those of its rung before.
+        # All requests belong to one bracket, whose ensembles continue those of its previous rung.
         grown = next((r.state[2] for r in requests if r.state is not None), Grown())
         for wanted in {r.wanted: None for r in requests}:
             some = [i for i, request in enumerate(requests) if request.wanted == wanted]

@@ -1,4 +1,4 @@
-"""What adaptive searches ask of what trains their models."""
+"""The interface between adaptive searches and the trainers of their models."""
 
 import time
 from collections import deque
@@ -14,7 +14,7 @@ from gpuml.model_selection.candidates import Step
 
 @dataclass(frozen=True)
 class Request:
-    """A model to be trained further.
+    """A request to train a model further.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a request: a score on the held-out rows, seconds, and the model's state."""
+    """The result of a request: score on the held-out rows, seconds, and the model's state."""
 
     score: float
     fit_seconds: float
@@ -46,9 +46,9 @@ class Result:
 
 
 class Trainer:
-    """Trains models of several brackets. What it returns depends on the requests alone.
+    """Trains models of several brackets. Its results depend on the requests alone.
 
-    A state is a handle that only the trainer looks into; it may be asked to go on from it again.
+    Only the trainer reads a state; a search may request training from the same state again.
     """
 
     def __init__(self):
@@ -56,15 +56,15 @@ class Trainer:
 
     @property
     def steps(self) -> list[Step]:
-        """What was done so far."""
+        """The work done so far."""
         raise NotImplementedError
 
     def start(self, key: Any, requests: Sequence[Request]) -> None:
-        """Take requests; `key` says whose they are."""
+        """Accept requests; `key` says which bracket they belong to."""
         self._waiting.append((key, list(requests)))
 
     def next_finished(self) -> tuple[Any, list[Result]]:
-        """Results of requests taken before, all of one key: those that have waited longest."""
+        """Results of earlier requests, all with one key: those that have waited longest."""
         key, requests = self._waiting.popleft()
         return key, self._train(requests)
 
@@ -73,7 +73,7 @@ class Trainer:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Release everything."""
         self._waiting.clear()
 
     def _train(self, requests: list[Request]) -> list[Result]:
@@ -83,7 +83,7 @@ class Trainer:
 def train(
     trainer: Trainer, runs: Sequence[BracketRun], report: Callable[[BracketRun], None]
 ) -> None:
-    """Run brackets to their ends, side by side; `report` is called after each rung."""
+    """Run brackets to their ends, in parallel; call `report` after each rung."""
     n_models = sum(run.bracket.n_models for run in runs)
     n_calls = sum(run.bracket.n_calls for run in runs)
     with progress_bar(n_calls, f"{n_models} models", enabled=current_settings().progress) as bar:
@@ -116,7 +116,7 @@ def _train(trainer, runs, report, advance):
 
 
 def _start(trainer, run):
-    """Ask for what a bracket wants next, if it wants anything."""
+    """Request the next training of a bracket, if there is any."""
     asked = []
     for entry, wanted in run.next():
         name = f"bracket={run.bracket.number}-{entry.number}"

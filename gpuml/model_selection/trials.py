@@ -1,6 +1,6 @@
-"""Candidates that somebody proposes one by one: trials of Optuna, which may stop between splits.
+"""Candidates that are proposed one by one: trials of Optuna, which may stop between splits.
 
-Nothing here imports Optuna, whose trials and distributions are known by what they offer.
+This module does not import Optuna; it knows trials and distributions by their methods.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -16,21 +16,22 @@ from gpuml.model_selection.route import AtOnce
 if TYPE_CHECKING:
     from gpuml.model_selection.session import Session
 
-# ``goes_on(position, scores)`` of a candidate, with its scores on the splits so far.
+# ``goes_on(position, scores)`` gets a candidate's scores on the splits so far.
 GoesOn = Callable[[int, list[Any]], bool]
-# Values of each parameter, or a function of a trial that makes parameters.
+# Values of each parameter, or a function that makes parameters from a trial.
 Space = Mapping[str, Any] | Callable[[Any], Mapping[str, Any]]
-# What storages of Optuna keep as they are.
+# Types that Optuna's storages keep unchanged.
 PLAIN = (bool, int, float, str, type(None))
 
 
 def in_turn(
     evaluator: Evaluator, candidates: Sequence[Mapping[str, Any]], goes_on: GoesOn | None
 ) -> Results:
-    """Results of candidates, of which `goes_on` says between splits whether they are worth it.
+    """Results of candidates; `goes_on` decides after each split whether a candidate continues.
 
-    As those of ``evaluator.evaluate``; of splits that a candidate was not fitted on scores are nan.
-    Where all are fitted in the same passes nobody is asked, since a split less would save nothing.
+    They have the form of ``evaluator.evaluate``; scores of splits without a fit are nan. If all
+    candidates are fitted in the same passes, `goes_on` is not called, since fewer splits would save
+    nothing.
     """
     job = evaluator.job
     if goes_on is None or all(isinstance(each, AtOnce) for each in evaluator.routes_of(candidates)):
@@ -54,7 +55,7 @@ def in_turn(
 
 
 def suggested(trial: Any, space: Space) -> dict[str, Any]:
-    """Parameters of a trial, drawn as its study proposes.
+    """Parameters of a trial, as its study proposes them.
 
     Raises
     ------
@@ -87,7 +88,7 @@ def _suggested(trial, name, values):
 
 
 def _chosen(trial, name, choices):
-    """A choice; others than numbers and strings go to Optuna by their words."""
+    """A choice; Optuna gets the text of values other than numbers and strings."""
     choices = [each.item() if isinstance(each, np.generic) else each for each in choices]
     if all(isinstance(each, PLAIN) for each in choices):
         return trial.suggest_categorical(name, choices)
@@ -98,7 +99,7 @@ def _chosen(trial, name, choices):
 
 
 def scores_of(results: Results, metric: str) -> list[float]:
-    """Scores of one metric, of results split after split."""
+    """Scores of one metric, by candidate and split."""
     scores = [result["test_scores"] for result in results]
     if scores and isinstance(scores[0], dict):
         if metric not in scores[0]:
@@ -111,7 +112,7 @@ def scores_of(results: Results, metric: str) -> list[float]:
 
 
 def check_directions(study: Any) -> None:
-    """Refuse a study that looks for low scores.
+    """Raise ValueError for a study that minimises.
 
     Raises
     ------
@@ -127,7 +128,7 @@ def check_directions(study: Any) -> None:
 
 
 class Pruning:
-    """Reports mean scores to the pruner of the study of trials, and knows whom it dropped."""
+    """Reports mean scores to the pruners of the studies of trials, and records pruned trials."""
 
     def __init__(self, trials: Sequence[Any], metric: str):
         self._trials, self._metric = trials, metric
@@ -161,7 +162,7 @@ class Objective:
         ValueError
             If the study minimises.
         """
-        if hasattr(trial, "study"):  # which trials of fixed parameters lack
+        if hasattr(trial, "study"):  # trials with fixed parameters have no study
             check_directions(trial.study)
         found = self.values([trial])[0]
         if found is None:
@@ -171,11 +172,11 @@ class Objective:
         return found[0] if isinstance(self.metric, str) else found
 
     def values(self, trials: Sequence[Any]) -> list[tuple[float, ...] | None]:
-        """Scores of each trial by metric, all fitted together where they can be; None if pruned."""
+        """Scores of each trial by metric, all fitted together if possible; None if pruned."""
         metrics = (self.metric,) if isinstance(self.metric, str) else tuple(self.metric)
         candidates = [suggested(trial, self.space) for trial in trials]
         pruning = Pruning(trials, metrics[0])
-        # Optuna has no pruning for several metrics.
+        # Optuna cannot prune with several metrics.
         results = self.session.results_of(candidates, pruning if len(metrics) == 1 else None)
         n = self.session.n_splits_
         return [

@@ -28,6 +28,7 @@ from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.one_by_one import Task, check_workers
 from gpuml.resampling.split import check_splitter, split_rows
 
+# Joined with `|`: Sphinx can parse no `**` in a decorator, and would show no source.
 _CONSTRAINTS: dict = {
     "estimator": [HasMethods("fit")],
     "groups": ["array-like", None],
@@ -42,8 +43,8 @@ _CONSTRAINTS: dict = {
 
 
 @validate_params(
-    {
-        **_CONSTRAINTS,
+    _CONSTRAINTS
+    | {
         "return_train_score": ["boolean"],
         "return_estimator": ["boolean"],
         "return_indices": ["boolean"],
@@ -135,7 +136,7 @@ def cross_validate(
 
 
 @validate_params(
-    {**_CONSTRAINTS, "scoring": [str, callable, None]},
+    _CONSTRAINTS | {"scoring": [str, callable, None]},
     prefer_skip_nested_validation=False,
 )
 def cross_val_score(
@@ -211,7 +212,7 @@ def job_of(
     method: str = "fit",
     **task: Any,
 ) -> Job:
-    """What a function of the name `owner` fits and scores; `task` as of `Task`.
+    """The job of the function `owner`; see `Task` for the task.
 
     Models are given `params` by `method`.
 
@@ -222,7 +223,7 @@ def job_of(
     """
     _check_groups_routing_disabled(groups)
     check_workers(n_jobs, pre_dispatch)
-    given = params or {}  # of which `groups` may be those of a search inside
+    given = params or {}  # `groups` may belong to an inner search
     own = {} if groups is None else {"groups": groups}
     X, y, columns = stored(X, y, {**given, **own})
     groups = columns["groups"] if own else None
@@ -247,7 +248,7 @@ def job_of(
 def _route(
     estimator: Any, cv: Any, scorers: Any, params: dict, groups: Any, owner: str, method: str
 ):
-    """Who gets which of the parameters."""
+    """The parameters, routed to their consumers."""
     if not _routing_enabled():
         return Bunch(
             splitter=Bunch(split={"groups": groups}),

@@ -49,7 +49,7 @@ class _Link(Numbered):
 
 
 class _Fitting:
-    """The models of a chain as they are fitted; it is the splitter of each link too."""
+    """The models of a chain during the fit; it is the splitter of each link too."""
 
     def __init__(self, X: Any, n_links: int, cv: Any):
         self.X, self.n_links, self.cv = X, n_links, cv
@@ -78,7 +78,7 @@ class _Fitting:
         return model  # which `fit` of an estimator of the user's own may not return
 
     def _all_rows(self, numbers):
-        """All rows with features beside them, of which links that follow have some more."""
+        """All rows, with the further features of a link; later links have more."""
         X, features = self.X, numbers[:, 1:]
         if is_foreign(X) or is_sparse(X):
             return _beside(X, features)

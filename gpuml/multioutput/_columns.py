@@ -1,4 +1,4 @@
-"""Columns of a target as models of their own, which are fitted together."""
+"""The columns of a target as models of their own, fitted together."""
 
 from sklearn import multioutput as sk
 from sklearn.utils.metaestimators import available_if

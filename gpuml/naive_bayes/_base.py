@@ -1,4 +1,4 @@
-"""What classifiers by densities share: labelled rows in, and what is said of rows."""
+"""Shared parts of classifiers by densities: labelled rows in, joint likelihoods out."""
 
 from contextlib import nullcontext
 from typing import Any, Self
@@ -27,7 +27,7 @@ from gpuml.naive_bayes._sums import ClassRows, work_place
 
 
 class Posterior(Travels, Grid):
-    """`fit` from sums over the rows of classes, `predict` and its kin from what models say of rows.
+    """`fit` from class sums, and predictions from joint log likelihoods.
 
     Classes have what `Grid` asks for. One model is a grid of one.
     """
@@ -90,7 +90,7 @@ class Posterior(Travels, Grid):
         self._adopt(self._sums(rows), place_of(values_of(rows.X)), result_dtype(rows.X))
 
     def _joint_log_likelihood(self, X: Any) -> Array:
-        """Float64 (n, k) of checked rows, where they are."""
+        """Joint log likelihoods (n, k) in float64 of checked rows, at their place."""
         return self._joints([self], X)[0, ...]
 
     def _check_X(self, X: Any, *, reset: bool = False) -> Any:
@@ -234,5 +234,5 @@ class Incremental(Posterior):
         self._adopt(sums, place_of(values_of(rows.X)), result_dtype(rows.X))
 
     def _before(self, place: Any) -> Any:
-        """What the attributes say of the rows so far."""
+        """The sums of earlier rows, from the attributes."""
         raise NotImplementedError

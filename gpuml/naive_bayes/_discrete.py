@@ -67,7 +67,7 @@ class Discrete(Incremental):
         _checked_prior(self.class_prior, n_classes)
 
     def _near_counts(self, values: Any) -> Any:
-        """A number as it is, an array as float64 where the counts are."""
+        """A number unchanged, an array as float64 at the place of the counts."""
         if np.ndim(values) == 0:
             return float(values)
         return move(np.asarray(values, dtype=np.float64), place_of(self.class_count_))
@@ -93,7 +93,7 @@ class Discrete(Incremental):
         return self.class_log_prior_
 
     def _joints(self, models: Sequence["Discrete"], X: Any) -> Array:
-        """What models say of checked rows: float64 (C, n, k), from one product."""
+        """Joint log likelihoods of models for checked rows: float64 (C, n, k), in one product."""
         place = work_place(X)
         xp = place.xp
         own: dict[int, int] = {}  # the number of a table of logarithms that several models may have
@@ -131,7 +131,7 @@ class Discrete(Incremental):
 
 
 def added(each: Sequence[Array], times: Any) -> Array:
-    """The sum of arrays, each of which counts so many times."""
+    """The sum of arrays, each multiplied by a count."""
     if len(each) == 1 and times[0] == 1:
         return each[0]
     place = place_of(each[0])

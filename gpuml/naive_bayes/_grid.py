@@ -1,4 +1,4 @@
-"""Grids of naive Bayes models: what a fold's rows come to is found once, and serves all candidates.
+"""Grids of naive Bayes models: statistics of a fold are computed once for all candidates.
 
 All that the models know of rows are sums, or moments, of each class. They are found of each atom in
 one reading, those of a training part are made of its atoms, and every candidate takes its model
@@ -48,7 +48,7 @@ class Grid(MultifitEstimator):
 
     multifit_divided = True
 
-    # Parameters that do not change what models have in common, such as logarithms of counts.
+    # Parameters that do not affect shared results, such as logarithms of counts.
     _own_params: tuple[str, ...] = ()
 
     @property
@@ -62,7 +62,7 @@ class Grid(MultifitEstimator):
     _joints: Callable[..., Array]
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
-        """Check the rows of a search; see `work_place` for where they are worked on."""
+        """Check the rows of a search; see `work_place` for the compute device."""
         X, labels, weight = self._labelled(X, y, sample_weight)
         if not is_sparse(X):
             at = "cuda" if current_settings().device == "cuda" else "cpu"
@@ -154,7 +154,7 @@ class Together(Protocol):
         """What `fit` sets of one of them."""
 
     def joints(self, candidates: slice, X: Any) -> Array:
-        """What some of them say of checked rows: float64 (C, n, k)."""
+        """Joint log likelihoods of some candidates for checked rows: float64 (C, n, k)."""
 
 
 @dataclass(frozen=True)
@@ -168,15 +168,15 @@ class Alone:
         return {n: v for n, v in vars(self.models[candidate]).items() if n.endswith("_")}
 
     def joints(self, candidates: slice, X: Any) -> Array:
-        """What some of them say of checked rows: float64 (C, n, k)."""
+        """Joint log likelihoods of some candidates for checked rows: float64 (C, n, k)."""
         some = self.models[candidates]
         return some[0]._joints(some, X)
 
 
 class GridStack(ClassStack):
-    """Naive Bayes models of all candidates on all splits, each made where it is asked for."""
+    """Naive Bayes models of all candidates on all splits, each made on demand."""
 
-    # Their probabilities stand in for decision values, of which they have none.
+    # Probabilities replace decision values.
     has_decisions = False
 
     def __init__(self, estimator, folds, models, partitions, sums):
@@ -220,7 +220,7 @@ class GridStack(ClassStack):
 
     @property
     def responses(self) -> "GridStack":
-        """The models of all splits without any rows, for those who have some of these."""
+        """The models of all splits without rows, for holders of rows."""
         found, batch = copy(self), self._folds.batch
         found._kept = {s: self._of_training_split(s) for s in range(self._folds.n_splits)}
         found._folds = replace(self._folds, batch=replace(batch, holders=None), known={})
@@ -228,7 +228,7 @@ class GridStack(ClassStack):
         return found
 
     def to(self, place: Place) -> "GridStack":
-        """The same for rows at a place: products bring there what they need."""
+        """The same for rows at a place; products move the data that they need."""
         return self
 
     def _of_split(self, split):
@@ -320,7 +320,7 @@ def _dtype_of_results(batch: Batch, xp: Any) -> Any:
 
 
 def _sums_of_atoms(folds: Folds, estimator: Any, atoms: tuple[Rows, ...], check: bool) -> list[Any]:
-    """Sums of each atom, and its rows of each class; None for those of which nothing is here."""
+    """Sums of each atom, and its rows per class; None for atoms without rows here."""
     if check:
         estimator._check_values(_all_rows(folds.batch).X)
     return [

@@ -46,7 +46,7 @@ MOST_COMPARED = 64
 
 
 def work_place(X: Array) -> Place:
-    """Where dense rows are worked on; sparse ones stay where they are.
+    """The compute device of dense rows; sparse ones stay.
 
     A pass over the rows does not repay a trip to a GPU, so "auto" leaves rows in CPU memory there.
     """
@@ -70,7 +70,7 @@ def row_slices(X: Array, place: Place, n_columns: int) -> Iterator[slice]:
 def in_blocks(
     X: Array, n_columns: int, compute: Callable[[Array], Array], *, floats: bool = True
 ) -> Array:
-    """What `compute` makes (b, k) of blocks (b, p) of dense rows, joined where the rows are.
+    """Results (b, k) of `compute` for blocks (b, p) of dense rows, joined at the place of the rows.
 
     Parameters
     ----------
@@ -231,7 +231,7 @@ class ClassMoments:
 
 
 def joined_moments(each: Sequence[ClassMoments], times: Any = None) -> ClassMoments:
-    """Moments of the rows of all, each of which counts so many times (once, if None)."""
+    """Moments of all rows, from those of groups that count `times` each (once, if None)."""
     xp = namespace(each[0].count)
     count, mean, variance = (
         xp.stack([getattr(one, name) for one in each]) for name in ("count", "mean", "variance")
@@ -256,7 +256,7 @@ def _joined(count, mean, variance):
 
 
 def class_moments(rows: ClassRows) -> ClassMoments:
-    """Moments of dense rows: one reading of them."""
+    """Moments of dense rows, in one pass."""
     total: Any = None
     for X, codes, Y in rows.blocks(3 * rows.X.shape[1]):
         found = _moments(X, codes, Y, weighted=rows.weight is not None)
@@ -282,7 +282,7 @@ def _moments(X, codes, Y, *, weighted):
     divisor = _or_one(count)[:, None]
     mean = (turned @ X) / divisor
     Z = X - xp.take(mean, codes, axis=0)
-    rest = (turned @ Z) / divisor  # 0 but for the rounding of the mean
+    rest = (turned @ Z) / divisor  # 0 up to the rounding of the mean
     variance = (turned @ (Z * Z)) / divisor - rest**2
     return ClassMoments(unit * count, mean + rest, variance)
 

@@ -170,7 +170,7 @@ class CategoricalNB(Discrete, sk.CategoricalNB):
 
 
 def _whole_numbers(X: Array) -> Array:
-    """Values without their fractions, as scikit-learn takes them; integers as they are."""
+    """Values without fractions, as in scikit-learn; integers unchanged."""
     xp = namespace(X)
     return X if xp.isdtype(X.dtype, "integral") else xp.astype(X, xp.int64)
 

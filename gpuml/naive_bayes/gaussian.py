@@ -193,7 +193,7 @@ class NormalModels:
         return {**found, "epsilon_": epsilon[()] if self.home.kind == "numpy" else epsilon}
 
     def joints(self, candidates: slice, X: Array) -> Array:
-        """What some of them say of checked rows: float64 (C, n, k)."""
+        """Joint log likelihoods of some candidates for checked rows: float64 (C, n, k)."""
         variance, prior = self.variance[candidates, ...], self.prior[candidates, ...]
         return normal_joints(self.mean, variance, prior, X)
 
@@ -212,7 +212,7 @@ def normal_joints(mean: Array, variance: Array, prior: Array, X: Array) -> Array
 
 @dataclass(frozen=True)
 class GaussianSums:
-    """Moments of the classes, and of all rows without weights where those are others."""
+    """Moments of the classes, and of all rows without weights if these differ."""
 
     found: ClassMoments
     columns: ClassMoments | None
@@ -250,7 +250,7 @@ def _checked_priors(priors: Any, n_classes: int) -> np.ndarray:
 
 
 def _before(model: GaussianNB, place: Place) -> ClassMoments:
-    """What the attributes say of the rows so far, in float64."""
+    """The moments of earlier rows, from the attributes, in float64."""
     xp = place.xp
     count, mean, variance = (
         xp.astype(move(a, place), xp.float64)

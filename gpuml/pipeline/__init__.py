@@ -1,8 +1,8 @@
-"""Chains and unions of steps, which searches of gpuml know how to fit at once.
+"""Pipelines and unions of steps, which gpuml's searches can fit together.
 
-`Pipeline` and `make_pipeline` are scikit-learn's, unchanged: they only call their steps, so they
-are where the data is if the steps are. `FeatureUnion` and `make_union` are scikit-learn's but for
-one thing: results on a device are joined there.
+`Pipeline` and `make_pipeline` are scikit-learn's, unchanged: they only call their steps, so data
+stays where the steps keep it. `FeatureUnion` and `make_union` differ from scikit-learn's in one
+point: they join results on a device there.
 """
 
 from sklearn.pipeline import Pipeline, make_pipeline

@@ -1,4 +1,4 @@
-"""A pipeline of affine steps before a linear model, as a search fits it: all candidates at once."""
+"""A pipeline of affine steps before a linear model, with all candidates fitted together."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -44,7 +44,7 @@ from gpuml.resampling.multifit import (
 )
 from gpuml.solvers.described import Described, describe, unweighted
 
-# Moments of more features than this take longer than they save.
+# With more features, computing moments takes longer than it saves.
 MOST_FEATURES = 4096
 
 
@@ -67,13 +67,13 @@ class AffinePipeline(MultifitEstimator):
         self.weighted = weighted
         *before, (self.last_name, self.last) = pipeline.steps
         self.by_row, self.before = _in_front(before)
-        self.by_row_in_: list[dict[str, Any]] = []  # what they are like once they have seen rows
+        self.by_row_in_: list[dict[str, Any]] = []  # the fitted first steps
         first = self.before[0][1] if self.before else None
         self.table = first if isinstance(first, TableStep) else None
 
     @property
     def batch_kind(self) -> Any:
-        """Pipelines of one kind share a batch."""
+        """A key: pipelines with the same key share a batch."""
         kind: Any = type(self.last)
         if self.by_row:
             own = [(type(step), sorted(step.get_params().items())) for _, step in self.by_row]
@@ -82,33 +82,33 @@ class AffinePipeline(MultifitEstimator):
 
     @property
     def only_fits(self) -> str | None:
-        """A step that makes other columns of training rows for fits than for scores, if any."""
+        """The step whose output for training rows differs between fits and scores, if any."""
         return None if self.table is None else self.table.table_only_fits()
 
     @cached_property
     def multifit_params(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Names of hyper-parameters that may differ within one call."""
+        """Names of the hyper-parameters that may differ within one call."""
         own = [(name, step.affine_params) for name, step in self.before]
         own.append((self.last_name, self.last.multifit_params))
         return tuple(f"{step}__{param}" for step, params in own for param in params)
 
     @property
     def multifit_divided(self) -> bool:  # type: ignore[override]
-        """Whether rows may stay divided: the steps read sums, and what about the model?"""
+        """Whether rows may stay divided: steps read only sums, and the model decides for itself."""
         reading = any(step.affine_needs_rows for _, step in self.before)
         by_sums = self.table is None and not self.by_row and not reading
         return by_sums and self.last.multifit_divided
 
     @property
     def multifit_targets(self) -> bool:  # type: ignore[override]
-        """Whether targets have models of their own, and no step looks at them."""
+        """Whether each target has a model of its own and no step reads targets."""
         steps = [getattr(step, "step", step) for _, step in (*self.by_row, *self.before)]
         selects = any(hasattr(step, "get_support") for step in steps)
         looks = selects or any(get_tags(step).target_tags.required for step in steps)
         return self.last.multifit_targets and self.table is None and not looks
 
     def multifit_obstacle(self, X: Any) -> str | None:
-        """Why not all steps can be fitted from second moments of this kind of data."""
+        """The reason why some step cannot be fitted from second moments of this data, if any."""
         steps = [step for _, step in self.before]
         for step in [*(step for _, step in self.by_row), *steps, self.last]:
             if hasattr(step, "_parameter_constraints"):
@@ -129,7 +129,7 @@ class AffinePipeline(MultifitEstimator):
         return why or next(filter(None, of_steps), None) or data_obstacle(self.last, X)
 
     def _not_by_row(self, X):
-        """Why steps in front do not make of all rows at once what models behind them read."""
+        """The reason why the first steps cannot transform all rows together, if any."""
         weighted = [step for name, step in self.by_row if name in self.weighted]
         if weighted:
             return f"sample weights are routed to {type(weighted[0]).__name__}"
@@ -139,14 +139,14 @@ class AffinePipeline(MultifitEstimator):
         return f"X is sparse, and {', '.join(names)} leaves it so"
 
     def _n_features_behind(self, n_features):
-        """How many features steps in front make of so many."""
+        """The number of features after the first steps."""
         row = np.ones((1, n_features))
         for _, step in self.by_row:
             row = clone(step).fit_transform(row)
         return row.shape[1]
 
     def _around_table(self, behind):
-        """Why what stands around a `TableStep` keeps it out of the pass."""
+        """The reason why steps around a `TableStep` prevent a shared pass, if any."""
         name = type(self.table).__name__
         if self.before[0][0] in self.weighted:
             return f"sample weights are routed to steps of {name}"
@@ -156,7 +156,7 @@ class AffinePipeline(MultifitEstimator):
         return f"{type(behind[0]).__name__} behind {name} with {sparse}; set sparse_threshold=0"
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
-        """Check the rows of a search and bring them to where they are worked on."""
+        """Check the rows of a search and bring them to their compute device."""
         last = clone(self.last)
         if self.table is not None:
             return self.table.table_batch(batch_beside(last, X, y, sample_weight), X)
@@ -172,24 +172,24 @@ class AffinePipeline(MultifitEstimator):
         return batch
 
     def multifit_piece(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
-        """As `multifit_batch`, of some of the rows."""
+        """As `multifit_batch`, for some of the rows."""
         last = clone(self.last)
         batch = last.multifit_piece(X, y, sample_weight)
         vars(self).update({n: v for n, v in vars(last).items() if n.endswith("_in_")})
         return batch
 
     def multifit_joined(self, batch: Batch) -> Batch:
-        """A block as one of all rows."""
+        """A block as one of all rows, once their classes are known."""
         return self.last.multifit_joined(batch)
 
     def multifit_rows(self, folds: Folds) -> int | None:
-        """Rows that `multifit` is going to read; None where nobody knows."""
+        """The number of rows that `multifit` will read; None if unknown."""
         return self.last.multifit_rows(folds)
 
     def multifit_work(
         self, n_rows: int, n_features: int, n_targets: int, n_models: int
     ) -> tuple[int | None, float] | None:
-        """As of the model; where that is not from second moments, those are read for the steps."""
+        """The costs of the model, with a pass for the moments of the steps if it needs none."""
         n_features = self._n_features_behind(n_features)
         work = self.last.multifit_work(n_rows, n_features, n_targets, n_models)
         if work is None or work[0] == 1:
@@ -222,7 +222,7 @@ class AffinePipeline(MultifitEstimator):
             params = [_of_step(candidates[i], self.last_name) for i in positions]
             stack = self.last.multifit(replace(own, frame=frame), params, advance)
             branches.append(Branch(frame, stack, tuple(positions)))
-        # Extrema are read when a step first asks for them, which is while models are fitted.
+        # Extrema are read when a step first needs them, during the fits of models.
         n_passes = rows.n_passes + rows.n_extrema - read_before if rows else 0
         if isinstance(branches[0].stack, ClassStack):
             return ClassPipelineStack(branches, n_passes)
@@ -230,7 +230,7 @@ class AffinePipeline(MultifitEstimator):
         return RegressionPipelineStack(branches, n_passes, same_weights)
 
     def check(self, candidate: Mapping[str, Any]) -> None:
-        """Raise scikit-learn's error for a parameter of a step that it does not take."""
+        """Raise scikit-learn's error for an invalid parameter of a step."""
         for name, step in [*self.by_row, *self.before, (self.last_name, self.last)]:
             params = _of_step(candidate, name)
             constraints = getattr(step, "_parameter_constraints", {})
@@ -238,7 +238,7 @@ class AffinePipeline(MultifitEstimator):
             validate_parameter_constraints(known, params, type(step).__name__)
 
     def multifit_model(self, params: Mapping[str, Any], attributes: Mapping[str, Any]) -> Pipeline:
-        """A fitted pipeline of attributes that a stack gave."""
+        """A fitted pipeline with the attributes from a stack."""
         model = clone(self.pipeline).set_params(**clone(dict(params), safe=False))
         seen = {n: v for n, v in vars(self).items() if n in ("n_features_in_", "feature_names_in_")}
         steps = [step for _, step in model.steps[:-1] if not _is_left_out(step)]
@@ -252,7 +252,7 @@ class AffinePipeline(MultifitEstimator):
         return model
 
     def _settings(self, candidates):
-        """The distinct settings of the steps, each with the candidates that have it."""
+        """The distinct settings of the steps, with the candidates that have each."""
         found: dict[Any, tuple[Setting, list[int]]] = {}
         for position, candidate in enumerate(candidates):
             setting = tuple(_of_step(candidate, name) for name, _ in self.before)
@@ -272,7 +272,7 @@ class AffinePipeline(MultifitEstimator):
         return chains.known_to(bare)
 
     def _outside(self, folds):
-        """First steps that are fitted elsewhere, without those that nothing is fitted of."""
+        """First steps that are fitted to outer splits, without those that need no fit."""
         if folds.outside is None:
             return None
         first = self.pipeline.steps[: folds.outside.n_steps]
@@ -281,7 +281,7 @@ class AffinePipeline(MultifitEstimator):
 
 
 def not_described(X: Any) -> str | None:
-    """Why second moments of X would take more than its rows; None where they do not."""
+    """The reason why second moments of X would take more memory than its rows, if any."""
     shape = getattr(X, "shape", None)
     if shape is None or len(shape) != 2:
         return f"X of type {type(X).__name__} is not a two-dimensional array"
@@ -293,7 +293,7 @@ def not_described(X: Any) -> str | None:
 
 
 def step_obstacle(step: AffineStep, X: Any) -> str | None:
-    """Why a step cannot be fitted from second moments of this kind of data."""
+    """The reason why a step cannot be fitted from second moments of this data, if any."""
     why = step.affine_obstacle(X)
     asks_more = type(step).affine_ready is not AffineStep.affine_ready
     if why is None and asks_more and not step.affine_ready(X):
@@ -305,7 +305,7 @@ def step_obstacle(step: AffineStep, X: Any) -> str | None:
 def described_rows(
     estimator: Any, folds: Folds, advance: Callable[[int], None] | None = None
 ) -> Described:
-    """Moments of rows that are finite; `estimator` is named where they are not."""
+    """Moments of the rows; raises an error that names `estimator` if they are not finite."""
     block_bytes = current_settings().block_bytes
     described = describe(folds, block_bytes=block_bytes, advance=advance, by_features=True)
     if not described.is_finite:
@@ -317,7 +317,7 @@ def described_rows(
 
 
 def affine_pipeline(estimator: Any, fit_params: Mapping[str, Any]) -> AffinePipeline | None:
-    """A pipeline as what fits all candidates at once; None where it has to be fitted otherwise.
+    """The object that fits all candidates of a pipeline together; None if there is none.
 
     Parameters
     ----------
@@ -333,9 +333,9 @@ def affine_pipeline(estimator: Any, fit_params: Mapping[str, Any]) -> AffinePipe
 def pipeline_obstacle(
     estimator: Any, fit_params: Mapping[str, Any], *, anyhow: bool = False
 ) -> str | None:
-    """Why `affine_pipeline` does not take a pipeline, in words for the user.
+    """The reason why `affine_pipeline` refuses a pipeline, as text for the user, if it does.
 
-    With `anyhow` steps before the model may be any.
+    With `anyhow`, the steps before the model may be any.
     """
     if type(estimator) is not Pipeline or not estimator.steps:
         return f"{type(estimator).__name__} is not scikit-learn's Pipeline"
@@ -360,9 +360,9 @@ def pipeline_obstacle(
 
 
 def affine_tail(pipeline: Pipeline) -> int:
-    """How many last steps of a pipeline `affine_pipeline` takes; 1 for the last one alone.
+    """How many last steps of a pipeline `affine_pipeline` accepts; 1 for the last one alone.
 
-    The first of several is no step that is left out ("passthrough").
+    The first of several is not "passthrough".
     """
     *before, (_, last) = pipeline.steps
     n_last = 1
@@ -380,9 +380,9 @@ def affine_tail(pipeline: Pipeline) -> int:
 
 
 def _in_front(steps):
-    """The first steps, that make of each row another one, and the rest, with their names.
+    """The first steps, which transform each row by itself, and the other steps, with their names.
 
-    The first of the rest is of gpuml if it reads a table, and stands in front of all.
+    If the first of the others reads a table and no step precedes it, it is gpuml's class.
     """
     steps = [(name, step) for name, step in steps if not _is_left_out(step)]
     by_row = list(takewhile(lambda named: _is_by_row(named[1]), steps))
@@ -391,13 +391,13 @@ def _in_front(steps):
         return by_row, rest
     table = [(name, ours_of(step, TABLES)) for name, step in rest[:1]]
     if table and isinstance(table[0][1], TableStep):
-        # Rows of tables are in CPU memory.
+        # Tables are read in CPU memory.
         rest = [(name, from_rows(step, BEHIND_TABLES)) for name, step in rest]
     return [], table + rest[1:]
 
 
 def _is_by_row(step):
-    """Whether a step makes of each row another one, and is no subclass with ways of its own."""
+    """Whether a step transforms each row by itself, and is no subclass that may differ."""
     return is_known(step) and type(step).__name__ in BY_ROW and own_map_words(step) is None
 
 
@@ -410,7 +410,7 @@ def _works_in_frames(model):
 
 
 def _unknown_extrema(steps):
-    """Why not all steps that need extrema of features have them; None where they have."""
+    """The reason why a step that needs extrema of features cannot have them, if any."""
     mixing = None
     for step in steps:
         if mixing is not None and step.affine_needs_extrema:
@@ -423,13 +423,13 @@ def _unknown_extrema(steps):
 
 
 def _of_step(params, name):
-    """Parameters of one step, without its name."""
+    """The parameters of one step, without the prefix."""
     prefix = f"{name}__"
     return {key[len(prefix) :]: v for key, v in params.items() if key.startswith(prefix)}
 
 
 def _seen_after(step, seen):
-    """Number of features, and their names if they have any, that the next step is given."""
+    """The number of features of the next step's input, and their names if there are any."""
     names = output_names(step)
     if names is not None:
         return {"n_features_in_": len(names), "feature_names_in_": names}
@@ -442,6 +442,6 @@ def _seen_after(step, seen):
 
 
 def output_names(step: Any) -> Any:
-    """Names of the columns of a step's output where that is a DataFrame, else None."""
+    """Column names of a step's output if it is a DataFrame, else None."""
     frames = _get_output_config("transform", step)["dense"] != "default"
     return step.get_feature_names_out() if frames else None

@@ -1,4 +1,4 @@
-"""A search over one affine step by itself, such as PCA: all candidates at once."""
+"""A search over one affine step by itself, such as PCA, with all candidates fitted together."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from gpuml.resampling.multifit import offers_affine
 
 @dataclass(frozen=True)
 class StepStack(Stack):
-    """The step in all candidates, fitted to all training parts."""
+    """The fitted steps of all candidates on all training sets."""
 
     frames: Sequence[ChainFrame]
     n_passes: int
@@ -29,7 +29,7 @@ class StepStack(Stack):
         return len(self.frames)
 
     def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
-        """Fitted attributes of one candidate; split None means the one of all rows."""
+        """Fitted attributes of one candidate; split None means the fit to all rows."""
         return self.frames[candidate].steps_of(split)[0]
 
 
@@ -53,35 +53,35 @@ class AffineAlone(MultifitEstimator):
 
     @property
     def multifit_params(self) -> Sequence[str]:  # type: ignore[override]
-        """Names of hyper-parameters that may differ within one call."""
+        """Names of the hyper-parameters that may differ within one call."""
         return self.step.affine_params
 
     def multifit_obstacle(self, X: Any) -> str | None:
-        """Why the step cannot be fitted from second moments of this kind of data."""
+        """The reason why the step cannot be fitted from second moments of this data, if any."""
         return not_described(X) or step_obstacle(self.step, X)
 
     def multifit_batch(self, X: Any, y: Any = None, sample_weight: Any = None) -> Batch:
-        """Check the rows of a search and bring them to where they are worked on."""
+        """Check the rows of a search and bring them to their compute device."""
         step = clone(self.step)
         X = check_rows(step, X, reset=True, finite_X=False)
         vars(self).update({n: v for n, v in vars(step).items() if n.endswith("_in_")})
         return resident_rows(X, current_settings().device)
 
     def multifit_piece(self, X: Any, y: Any = None, sample_weight: Any = None) -> Batch:
-        """As `multifit_batch`, of some of the rows, with weights where those are given."""
+        """As `multifit_batch`, for some of the rows, with their weights if there are any."""
         batch = self.multifit_batch(X, y)
         if sample_weight is None:
             return batch
         return replace(batch, weight=move(check_weight(sample_weight, batch.X), batch.work))
 
     def multifit_rows(self, folds: Folds) -> int:
-        """Rows that `multifit` is going to read."""
+        """The number of rows that `multifit` will read."""
         return len(folds.partitions) * folds.batch.n_rows
 
     def multifit_work(
         self, n_rows: int, n_features: int, n_targets: int, n_models: int
     ) -> tuple[int | None, float]:
-        """One pass for second moments, and a small decomposition for each model."""
+        """One pass for second moments, and a small decomposition per model."""
         return 1, 2.0 * n_rows * n_features**2 + 10.0 * n_models * n_features**3
 
     def multifit(
@@ -90,7 +90,7 @@ class AffineAlone(MultifitEstimator):
         candidates: Sequence[Mapping[str, Any]],
         advance: Callable[[int], None] | None = None,
     ) -> StepStack:
-        """Fit every candidate on the training part of every split, from one reading of the rows."""
+        """Fit every candidate to the training rows of every split, in one pass over the rows."""
         described = described_rows(self.step, folds, advance)
         chains = Chains(
             Rows(described, described),
@@ -99,17 +99,19 @@ class AffineAlone(MultifitEstimator):
         )
         frames = chains.frames()
         for frame in frames:
-            frame.of(slice(0, folds.n_splits))  # here, where a candidate that fails is noticed
+            frame.of(
+                slice(0, folds.n_splits)
+            )  # here, where the caller handles errors of candidates
         return StepStack(frames, described.n_passes)
 
     def check(self, candidate: Mapping[str, Any]) -> None:
-        """Raise scikit-learn's error for a parameter that the step does not take."""
+        """Raise scikit-learn's error for an invalid parameter of the step."""
         constraints = self.step._parameter_constraints
         known = {name: constraints[name] for name in candidate if name in constraints}
         validate_parameter_constraints(known, dict(candidate), type(self.step).__name__)
 
     def multifit_model(self, params: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
-        """A fitted step of attributes that a stack gave."""
+        """A fitted step with the attributes from a stack."""
         model = clone(self.step).set_params(**params)
         seen = {n: v for n, v in vars(self).items() if n.endswith("_in_")}
         vars(model).update({**seen, **attributes})
@@ -117,6 +119,6 @@ class AffineAlone(MultifitEstimator):
 
 
 def affine_alone(estimator: Any, fit_params: Mapping[str, Any]) -> AffineAlone | None:
-    """An affine step as what fits all candidates at once; None for anything else."""
+    """The object that fits all candidates of an affine step together; None for other estimators."""
     watched = getattr(estimator, "_skl_callbacks", None)
     return None if fit_params or watched or not offers_affine(estimator) else AffineAlone(estimator)

@@ -1,4 +1,4 @@
-"""Targets and weights beside a table, and where the two are worked on."""
+"""Targets and weights beside a table, and the device for both."""
 
 from dataclasses import replace
 from typing import Any

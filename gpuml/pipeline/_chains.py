@@ -1,4 +1,4 @@
-"""Steps before a linear model, fitted for all their settings to all training parts from moments."""
+"""Steps before a linear model: all their settings, fitted to all training sets from moments."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,10 +24,10 @@ from gpuml.solvers.described import (
 )
 from gpuml.solvers.numbered_rows import NumberedBatch
 
-# Values of parameters by which steps are known again, and bytes of what is kept of their maps.
+# Types of parameters that can be compared between calls, and bytes of maps to keep.
 PLAIN = (bool, int, float, str, type(None), tuple)
 MOST_KEPT_BYTES = 2**24
-Setting = tuple[Mapping[str, Any], ...]  # parameters of each step
+Setting = tuple[Mapping[str, Any], ...]  # the parameters of each step
 
 
 @dataclass(frozen=True)
@@ -49,19 +49,19 @@ class Step:
 
 @dataclass(frozen=True)
 class Chain:
-    """Steps in one setting, fitted to some parts: one after the other, and as one map."""
+    """Fitted steps in one setting, for some parts: each step, and their product as one map."""
 
     steps: tuple[FittedStep, ...]
     maps: Affine
 
     @property
     def places(self) -> tuple[Any, ...] | None:
-        """As of `FittedStep`, of the last one."""
+        """As in `FittedStep`, for the last step."""
         return self.steps[-1].places
 
     @property
     def widths(self) -> tuple[int, ...]:
-        """Columns of the last output that each part has, but for levels that stand apart."""
+        """The number of output columns of each part, without levels kept apart."""
         n_parts, _, k = self.maps.matrix.shape
         widths: tuple[int, ...] | None = None
         for step in self.steps:
@@ -71,7 +71,7 @@ class Chain:
 
 @dataclass(frozen=True)
 class Rows:
-    """What is known of the rows: with sample weights and without."""
+    """The sums over rows that are known, with and without sample weights."""
 
     weighted: Described
     unweighted: Described
@@ -83,7 +83,7 @@ class Rows:
 
     @property
     def n_extrema(self) -> int:
-        """Partitions that the rows were read of for extrema."""
+        """For how many partitions the rows were read for extrema."""
         known = [each.folds.known for each in self._distinct]
         return sum(isinstance(key, tuple) and key[0] == "extrema" for k in known for key in k)
 
@@ -93,7 +93,7 @@ class Rows:
         return [self.weighted] if same else [self.weighted, self.unweighted]
 
     def parts(self, training: Training) -> dict[bool, Parts]:
-        """What steps are fitted to, by whether they see weights."""
+        """The input for fitting steps, by whether they use weights."""
         own = _parts(self.weighted, training)
         same = self.weighted is self.unweighted
         return {True: own, False: own if same else _parts(self.unweighted, training)}
@@ -124,7 +124,7 @@ def _times(batch, rows, B):
 
 @dataclass
 class Chains:
-    """All settings of the steps, fitted at the first use; what settings share is fitted once.
+    """All settings of the steps, fitted on first use; equal beginnings of settings are fitted once.
 
     Attributes
     ----------
@@ -148,9 +148,10 @@ class Chains:
         return self.rows.weighted.folds
 
     def known_to(self, folds: Folds) -> "Chains":
-        """The same with what was fitted before of the same steps in the same settings, if little.
+        """These chains, or those fitted earlier in the same settings, if they are small.
 
-        Candidates come one after another in a session, most with other models behind these steps.
+        In a session candidates come one after another, most of them with other models after these
+        steps.
         """
         steps: list[Any] = [step.transformer for step in self.steps]
         plain = [step for step in steps if is_known(step) and isinstance(step, BaseEstimator)]
@@ -169,12 +170,12 @@ class Chains:
 
     @property
     def _is_small(self):
-        """Whether what is found of the parts is little enough to be kept."""
+        """Whether the fitted maps are small enough to keep."""
         n_parts = self.folds.n_splits * len(self.settings)
         return 8 * n_parts * self.folds.batch.n_features**2 <= MOST_KEPT_BYTES
 
     def frames(self) -> list["ChainFrame"]:
-        """Coordinates after the steps, in each setting."""
+        """The coordinates after the steps, in each setting."""
         return [ChainFrame(self, leaf) for leaf in range(len(self.settings))]
 
     def of(self, training: Training) -> list[Chain]:
@@ -190,14 +191,14 @@ class Chains:
                 else:
                     self._grow_behind(self.outside, leaves, parts, found)
             except UnfittableSplits as error:
-                # Steps know the parts of one partition.
+                # Steps number the parts of one partition only.
                 reasons = {(key or 0) + part: why for part, why in error.reasons.items()}
                 refuse(reasons, 1 if key is None else self.folds.n_splits)
             self.fitted[key] = [found[leaf] for leaf in range(len(self.settings))]
         return self.fitted[key]
 
     def _grow_behind(self, outside, leaves, parts, found):
-        """Go on behind steps that are fitted to training parts of other splits, in one setting."""
+        """Continue after steps that were fitted to outer training sets, in one setting."""
         owners = outside.owners[parts[True].splits]
         chains = [self._of_owner(owner, outside.n_steps) for owner in owners]
         before = tuple(_of_others(chains, level) for level in range(outside.n_steps))
@@ -206,7 +207,7 @@ class Chains:
         self._grow(outside.n_steps, leaves, parts, before, found)
 
     def _of_owner(self, owner, n_steps):
-        """The first steps, fitted to the training part of one split."""
+        """The first steps, fitted to the training rows of one split."""
         key = "outside", owner
         if key not in self.fitted:
             first = Chains(self.rows, self.steps[:n_steps], [self.settings[0][:n_steps]])
@@ -217,7 +218,7 @@ class Chains:
         return self.fitted[key][0]
 
     def _grow(self, level, leaves, parts, before, found):
-        """Fit the step of a level for some settings that agree up to there, and go on from each."""
+        """Fit the step of one level for settings that agree before it, then the later steps."""
         if level == len(self.steps):
             chain = Chain(before, _composed(before))
             none_left = [s for s, width in enumerate(chain.widths) if width == 0]
@@ -245,14 +246,14 @@ def _alike(leaves, params):
 
 
 def setting_key(params: Mapping[str, Any]) -> Any:
-    """Equal for equal parameters: 1 is a number of components, 1.0 a share of the variance."""
+    """A key of parameters: 1 components and a share of 1.0 of the variance differ."""
     return tuple((name, type(value), _hashable(value)) for name, value in params.items())
 
 
 def _hashable(value):
     try:
         hash(value)
-    except TypeError:  # lists of categories, arrays of knots
+    except TypeError:  # lists of categories, arrays of knots cannot be hashed
         return repr(value)
     return value
 
@@ -265,7 +266,7 @@ def _composed(steps):
 
 
 def _of_others(chains, level):
-    """A step of several chains, of one part each, as one that is fitted to all these parts."""
+    """One step for several chains with one part each, in the form of a step fitted to all parts."""
     steps = [chain.steps[level] for chain in chains]
     xp = namespace(steps[0].maps.matrix)
     turned = [xp.matrix_transpose(step.maps.matrix) for step in steps]
@@ -283,18 +284,18 @@ def _of_others(chains, level):
 
 @dataclass(frozen=True)
 class ChainFrame:
-    """The coordinates in which a model after the steps sees the rows, in one setting."""
+    """The coordinates after the steps in one setting, in which a model sees the rows."""
 
     chains: Chains
     leaf: int
 
     @property
     def n_features(self) -> int:
-        """Columns of the widest part."""
+        """The largest number of columns of any part."""
         return self._of_splits.matrix.shape[-1]
 
     def of(self, splits: slice | None) -> Affine:
-        """Maps fitted to the training parts of some splits; None for the map of all rows."""
+        """Maps fitted to the training rows of some splits; None for the map of all rows."""
         if splits is None:
             return self._of_all().maps
         maps = self._of_splits
@@ -302,22 +303,22 @@ class ChainFrame:
 
     @property
     def kept(self) -> dict[Any, Any]:
-        """What is found of the images of parts, where that is little."""
+        """A cache for what models find in the transformed rows, if the maps are small."""
         key = "kept", self.leaf
         return self.chains.fitted.setdefault(key, {}) if self.chains._is_small else {}
 
     def places(self, split: int | None) -> Any:
-        """Which coefficients are of columns that the training part of a split has, or all rows."""
+        """The coefficients for columns that the training rows of a split, or all rows, have."""
         chain, part = self._chain_of(split)
         return slice(chain.widths[part]) if chain.places is None else chain.places[part]
 
     def steps_of(self, split: int | None) -> list[dict[str, Any]]:
-        """Fitted attributes of every step on a training part, or on all rows."""
+        """Fitted attributes of every step for one split, or for all rows."""
         chain, part = self._chain_of(split)
         return [step.pick(part) for step in chain.steps]
 
     def _chain_of(self, split):
-        """The steps of a split, and which of their parts it is; of all rows for None."""
+        """The chain of a split, and the number of its part; split None means all rows."""
         if split is None:
             return self._of_all(), 0
         for chain in self._chains_of_splits:
@@ -336,7 +337,7 @@ class ChainFrame:
         return _joined([chain.maps for chain in self._chains_of_splits])
 
     def _of_all(self):
-        # A refit is of one setting: the others are not fitted for it.
+        # A refit needs one setting only: do not fit the others.
         alone = replace(self.chains, settings=[self.chains.settings[self.leaf]], fitted={})
         key = ("all", self.leaf)
         if key not in self.chains.fitted:
@@ -345,7 +346,7 @@ class ChainFrame:
 
 
 def _joined(parts: list[Affine]) -> Affine:
-    """Maps of the parts of several partitions, one after the other, filled up with zeros."""
+    """Maps of the parts of several partitions, concatenated and padded with zeros."""
     if len(parts) == 1:
         return parts[0]
     width = max(maps.matrix.shape[-1] for maps in parts)

@@ -1,4 +1,4 @@
-"""Steps that scale or select features, fitted as their classes do it to the rows of each part."""
+"""Steps that scale or select features, fitted by their own classes to the rows of each part."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -14,10 +14,10 @@ from gpuml.resampling.multifit import FROM_ROWS, is_known
 from gpuml.solvers.affine import Affine, FittedStep, Parts
 from gpuml.solvers.moments import rounding
 
-# Scores of which each is of one feature, and bytes of the features that are scored at once.
+# Scores that are computed feature by feature, and bytes of features to score at once.
 BY_FEATURE = ("chi2", "f_classif", "f_regression", "r_regression")
 BLOCK_BYTES = 2**27
-# Where rows are in CPU memory anyway, extrema are found likewise.
+# With rows in CPU memory, extrema are found in the same way.
 BEHIND_TABLES = (*FROM_ROWS, "MaxAbsScaler", "MinMaxScaler")
 
 
@@ -48,7 +48,7 @@ class FromRows(AffineStep):
         self.step._validate_params()
 
     def affine_obstacle(self, X: Any) -> str | None:
-        """What of its parameters is not affine."""
+        """The reason why its parameters make it not affine, if any."""
         return "clip=True" if getattr(self.step, "clip", False) else None
 
     def multi_affine(
@@ -61,12 +61,12 @@ class FromRows(AffineStep):
 
 
 def from_rows(step: Any, names: Collection[str] = FROM_ROWS) -> Any:
-    """A transformer that reads the rows of each part as an affine step; others as they are."""
+    """A transformer that reads the rows of each part, as an affine step; other steps unchanged."""
     return FromRows(step) if is_known(step) and type(step).__name__ in names else step
 
 
 def reading_obstacle(steps: Sequence[Any], X: Any) -> str | None:
-    """Why steps that are fitted to the rows of each part do not join the pass over X."""
+    """The reason why steps that are fitted to rows cannot share the pass over X, if any."""
     reading = next((step for step in steps if step.affine_needs_rows), None)
     if reading is None:
         return None
@@ -80,12 +80,12 @@ def reading_obstacle(steps: Sequence[Any], X: Any) -> str | None:
 
 
 def step_name(step: Any) -> str:
-    """What users call a step."""
+    """The class name of a step."""
     return type(step.step if isinstance(step, FromRows) else step).__name__
 
 
 def targets(batch: Batch, rows: Rows) -> Any:
-    """Targets of some rows in CPU memory, as `fit` is given them."""
+    """Targets of some rows in CPU memory, in the form that `fit` expects."""
     numbers = row_indices(rows)
     if batch.labels is not None:
         return batch.labels[to_host(batch.codes)[numbers]]
@@ -125,10 +125,10 @@ def _fitted_to(parts, s, steps):
 
 
 def _without_rounding(X, noise):
-    """Rows whose features are constant, or 0, where they differ from that by rounding alone.
+    """Rows with constant or zero features restored where they differ by rounding only.
 
-    `noise` are sums of squares (p,): a constant feature that steps have filled and centred is no
-    more than that, and would be scaled to 1.
+    `noise` has sums of squares (p,): a constant feature that was filled and centred has no more
+    than that, and scaling would turn it into noise of variance 1.
     """
     mean = X.mean(axis=0)
     constant = np.sum((X - mean) ** 2, axis=0) <= noise
@@ -139,21 +139,21 @@ def _without_rounding(X, noise):
 
 
 def _is_by_feature(score):
-    """Whether a function, of scikit-learn or ours, scores each feature by itself."""
+    """Whether a score function, scikit-learn's or gpuml's, scores each feature by itself."""
     module = getattr(score, "__module__", "")
     own = module.startswith(("sklearn.feature_selection", "gpuml.feature_selection"))
     return own and getattr(score, "__name__", "") in BY_FEATURE
 
 
 def _side_by_side(scores):
-    """Scores of some features each, or scores and p values, as those of all."""
+    """Scores (or scores and p-values) of blocks of features, concatenated."""
     if isinstance(scores[0], tuple):
         return tuple(np.concatenate(each) for each in zip(*scores, strict=True))
     return np.concatenate(scores)
 
 
 def _select(step, scores, width, y):
-    """Fit a selector by scores, which candidates share."""
+    """Fit a selector by scores that candidates share."""
     own = step.score_func
     step.set_params(score_func=lambda X, y: scores)
     step.fit(np.zeros((2, width)), y[:2])
@@ -161,7 +161,7 @@ def _select(step, scores, width, y):
 
 
 def _map(step, width):
-    """Matrix (p, k) and offset (k,) of a fitted step."""
+    """The matrix (p, k) and the offset (k,) of a fitted step."""
     if hasattr(step, "get_support"):
         matrix = np.eye(width)[:, step.get_support()]
         return matrix, np.zeros(matrix.shape[1])
@@ -173,7 +173,7 @@ def _map(step, width):
 
 
 def _joined(parts, found):
-    """One step of all parts; those with fewer columns are filled up with zeros."""
+    """One step for all parts; parts with fewer columns are padded with zeros."""
     widths = tuple(matrix.shape[1] for _, matrix, _ in found)
     place = place_of(parts.moments.gram)
     matrix = np.zeros((len(found), parts.n_features, max(widths)))

@@ -1,4 +1,4 @@
-"""A pipeline whose first steps no sums fit, as one of a `ColumnTransformer` of all columns."""
+"""A pipeline whose first steps do not follow from sums, as a `ColumnTransformer` of all columns."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -41,15 +41,15 @@ class FrontedPipeline(AffinePipeline):
 
     @property
     def multifit_params(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Names of hyper-parameters that may differ within one call."""
+        """Names of the hyper-parameters that may differ within one call."""
         return tuple(name.removeprefix(self._prefix) for name in super().multifit_params)
 
     def multifit_obstacle(self, X: Any) -> str | None:
-        """Why not all steps can be fitted at once to this kind of data."""
+        """The reason why some step cannot be fitted together for this data, if any."""
         device = current_settings().device
         on_gpu = device == "cuda" or (device == "auto" and has_gpu())
         if on_gpu or not is_host_frame(X):
-            # Tables are DataFrames, read in CPU memory.
+            # Tables are DataFrames, which are read in CPU memory.
             return pipeline_obstacle(self.given, {})
         return super().multifit_obstacle(X)
 
@@ -59,15 +59,15 @@ class FrontedPipeline(AffinePipeline):
         candidates: Sequence[Mapping[str, Any]],
         advance: Callable[[int], None] | None = None,
     ) -> PipelineStack:
-        """Fit every candidate on the training part of every split."""
+        """Fit every candidate to the training rows of every split."""
         return super().multifit(folds, [self._inside(each) for each in candidates], advance)
 
     def check(self, candidate: Mapping[str, Any]) -> None:
-        """Raise scikit-learn's error for a parameter of a step that it does not take."""
+        """Raise scikit-learn's error for an invalid parameter of a step."""
         super().check(self._inside(candidate))
 
     def multifit_model(self, params: Mapping[str, Any], attributes: Mapping[str, Any]) -> Pipeline:
-        """A fitted pipeline of attributes that a stack gave."""
+        """A fitted pipeline with the attributes from a stack."""
         inside = super().multifit_model(self._inside(params), attributes)
         model = clone(self.given).set_params(**clone(dict(params), safe=False))
         front, last = inside.steps[0][1].transformers_[0][1], inside.steps[-1]
@@ -83,7 +83,7 @@ class FrontedPipeline(AffinePipeline):
         return f"{self.columns}__{FRONT}__"
 
     def _inside(self, params):
-        """The same parameters, of the steps where they stand inside."""
+        """The parameters, with the names that the steps have inside the table."""
         own = {name for name, _ in self.given.steps[:-1]}
         return {
             self._prefix + name if name.partition("__")[0] in own else name: value
@@ -92,7 +92,7 @@ class FrontedPipeline(AffinePipeline):
 
 
 def fronted_pipeline(estimator: Any, fit_params: Mapping[str, Any]) -> FrontedPipeline | None:
-    """A pipeline as what fits all candidates at once behind a table; None for others."""
+    """The object that fits all candidates of a pipeline together as a table; None for others."""
     plain = type(estimator) is Pipeline and len(estimator.steps) > 1
     if not plain or pipeline_obstacle(estimator, fit_params, anyhow=True) is not None:
         return None

@@ -1,4 +1,4 @@
-"""Models of all candidates of a pipeline on all splits, as a search sees them."""
+"""Models of all candidates of a pipeline on all splits, as a stack for searches."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from gpuml.pipeline._chains import ChainFrame
 
 @dataclass(frozen=True)
 class Branch:
-    """Models that share the setting of the steps before them, and the candidates they are."""
+    """The models that share one setting of the steps before them, and their candidates."""
 
     frame: ChainFrame | None
     stack: Any
@@ -34,17 +34,17 @@ class PipelineStack(Stack):
 
     @property
     def n_passes(self) -> int:
-        """Passes that moments took, and those of the models after the steps."""
+        """Passes for moments, and passes of the models after the steps."""
         return self.passes_before + sum(branch.stack.n_passes for branch in self.branches)
 
     def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
-        """Fitted attributes of each step, and of the last one as ``"last"``."""
+        """Fitted attributes of each step, with those of the model as ``"last"``."""
         branch = next(b for b in self.branches if candidate in b.candidates)
         last = branch.stack.pick(branch.candidates.index(candidate), split)
         if branch.frame is None:
             return {"steps": [], "last": last}
         places = branch.frame.places(split)
-        # Only coefficients and singular values know how many features there are.
+        # Only coefficients and singular values show how many features there are.
         for name in ("coef_", "singular_"):
             if name in last:
                 last[name] = _taken(last[name], places)
@@ -52,7 +52,7 @@ class PipelineStack(Stack):
 
     @property
     def responses(self) -> Any:
-        """What the models say of rows, without any rows."""
+        """An empty response of the models, for its shape."""
         first, *others = [branch.stack.responses for branch in self.branches]
         if not others:
             return first
@@ -61,12 +61,12 @@ class PipelineStack(Stack):
         return first.joined(others, xp.asarray(order, device=device_of(first.coef)))
 
     def _gathered(self, ask, candidates: slice) -> Array:
-        """What stacks say of some candidates, ``ask(stack, slice)``, in the order of those."""
+        """The results of ``ask(stack, slice)`` for some candidates, in their order."""
         wanted = range(*candidates.indices(self.n_candidates))
         found, order = [], []
         for branch in self.branches:
             mine = [i for i, c in enumerate(branch.candidates) if c in wanted]
-            if mine:  # neighbours, as a branch keeps its candidates in order
+            if mine:  # consecutive, because a branch keeps the order of its candidates
                 found.append(ask(branch.stack, slice(mine[0], mine[-1] + 1)))
                 order += [branch.candidates[i] for i in mine]
         return _in_order(found, np.argsort(order))
@@ -86,9 +86,9 @@ class RegressionPipelineStack(PipelineStack, RegressionStack):
         return self._gathered(lambda stack, some: stack.predict(X, split, some), candidates)
 
     def residual_moments(self, part: str) -> tuple[ResidualMoments, Array] | None:
-        """Sums of residuals (C, S) over "train" or "test" rows, and a mask of those to be trusted.
+        """Sums of residuals (C, S) over "train" or "test" rows, and a mask of accurate ones.
 
-        None where they are not to be had without predictions.
+        None if they need predictions.
         """
         if not self.weighted_alike:
             return None
@@ -111,12 +111,12 @@ class ClassPipelineStack(PipelineStack, ClassStack):
         return self._gathered(lambda stack, some: stack.decision(X, split, some), candidates)
 
     def probability(self, decision: Array) -> Array | None:
-        """Probabilities (C, m, k) of such decision values; None for models that have none."""
+        """Probabilities (C, m, k) from decision values; None if the models have none."""
         return self.branches[0].stack.probability(decision)
 
 
 def _taken(values, places):
-    """Some of the last axis, by a slice or by numbers of which negative ones count from the end."""
+    """Entries of the last axis, by a slice or by numbers (negative ones count from the end)."""
     if isinstance(places, slice):
         return values[..., places]
     xp = namespace(values)

@@ -1,4 +1,4 @@
-"""Results of several transformers side by side, where they are."""
+"""Results of several transformers side by side, on their device."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -166,7 +166,7 @@ def make_union(*transformers, n_jobs=None, verbose=False, verbose_feature_names_
 
 
 def side_by_side(Xs: Sequence[Any], *, dense: bool = False) -> Any:
-    """Columns of all blocks, at least one of them on a device, in one array there.
+    """The columns of all blocks in one array on a device; at least one block is there.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ def side_by_side(Xs: Sequence[Any], *, dense: bool = False) -> Any:
 
 
 def _of_one_kind(Xs: list[Array]) -> list[Array]:
-    """Floats if one of them holds floats: the standard joins no integers to floats."""
+    """The blocks as floats if one of them has floats: the array standard does not mix dtypes."""
     xp = namespace(*Xs)
     floats = [xp.isdtype(X.dtype, "real floating") for X in Xs]
     if all(floats) or not any(floats):
@@ -201,21 +201,21 @@ def _sparse_side_by_side(Xs):
 
 
 def is_on_device(X: Any) -> bool:
-    """Whether X is dense or sparse data that scikit-learn would have to copy to CPU memory."""
+    """Whether scikit-learn would have to copy X, dense or sparse, to CPU memory."""
     return is_foreign(X) or is_cupyx_sparse(X)
 
 
 def wants_frame(transformer: Any) -> bool:
-    """Whether `set_output` asks for a DataFrame, which is in CPU memory."""
+    """Whether `set_output` selects DataFrames, which are in CPU memory."""
     return _get_output_config("transform", transformer)["dense"] != "default"
 
 
 def near(result: Any, X: Any) -> Any:
-    """Results as they are; where no transformer is left, the empty array comes to X."""
+    """Results as they are; an empty NumPy array, from no transformers, moves to X."""
     nothing = is_foreign(X) and is_array(result) and result.shape[1] == 0
     return move(result, place_of(X)) if nothing else result
 
 
 def in_this_process(X: Any) -> Any:
-    """A context in which joblib keeps to this thread if X is on a device."""
+    """A context in which joblib stays in this thread if X is on a device."""
     return parallel_config(backend="sequential") if is_on_device(X) else nullcontext()

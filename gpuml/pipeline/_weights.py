@@ -1,4 +1,4 @@
-"""Sample weights that steps of a pipeline are fitted with."""
+"""Sample weights for the steps of a pipeline."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,14 +10,14 @@ from gpuml._sklearn import _routing_enabled
 
 
 def fit_weights(pipeline: Pipeline, fit_params: Mapping[str, Any]) -> Any:
-    """The sample weights in parameters of `fit` and the steps they go to, or None."""
+    """The sample weights in the fit parameters and the steps that get them, or None."""
     if not fit_params:
         return None, set()
     if _routing_enabled():
         try:
             routed = process_routing(pipeline, "fit", **fit_params)
         except (TypeError, ValueError):
-            return None  # fits say what is wrong, one by one
+            return None  # single fits raise the error
         by_step: dict[Any, Any] = {}
         for name, _ in pipeline.steps:
             calls = routed.get(name, {})

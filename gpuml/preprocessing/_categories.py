@@ -1,4 +1,4 @@
-"""What the encoders share: categories are found, and looked up, on the device of the rows."""
+"""Shared parts of encoders: categories are found, and looked up, on the device of the rows."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -66,7 +66,7 @@ class Encoder(Transformer):
         return numbers
 
     def _refuse_rare(self):
-        """Raise ValueError where what is shared by several categories would have to be inverted."""
+        """Raise ValueError if a column shared by several categories would have to be inverted."""
         if any(self._is_rare(j).any() for j in range(len(self.categories_))):
             raise ValueError(
                 "What several rare categories share has no inverse among numbers. Convert X to "

@@ -25,7 +25,7 @@ def max_abs(low: Array, high: Array) -> Array:
 
 
 def column_extrema(estimator: Any, X: Array) -> tuple[Array, Array]:
-    """Smallest and largest value of each column (p,), nan left out; nan where there is none."""
+    """Smallest and largest value of each column (p,) without nan; nan if all values are missing."""
     xp = namespace(X)
     low, high = xp.min(X, axis=0), xp.max(X, axis=0)  # nan if any value is
     if all_finite(xp.stack([low, high]), xp):

@@ -1,4 +1,4 @@
-"""Means and variances of the columns of rows on a device, where nan stands for a missing value.
+"""Means and variances of columns of rows on a device, where nan means a missing value.
 
 Sums are float64, over rows less a shift close to their mean, so that the mean does not cancel the
 digits of the variance [1]_. The shift is the mean of some evenly spaced rows. With m of n rows in
@@ -43,7 +43,7 @@ class ColumnMoments:
         """Moments of the rows of both."""
         count = self.count + other.count
         share = other.count / np.where(count > 0, count, 1.0)
-        # What saw nothing has no mean, and takes part with a share of 0.
+        # A column without values has no mean, and a share of 0.
         old = np.where(self.count > 0, self.mean, other.mean)
         new = np.where(other.count > 0, other.mean, old)
         between = self.count * share * (new - old) ** 2
@@ -55,7 +55,7 @@ class ColumnMoments:
 
 
 def column_moments(X: Array, weight: Array | None) -> ColumnMoments:
-    """Moments of the columns of foreign X (n, p): one reading of the rows, two in rare cases."""
+    """Moments of the columns of foreign X (n, p): one pass over the rows, rarely two."""
     shift, is_known, has_holes = _sample(X, weight)
     sums = _sum_rows(X, weight, shift, has_holes)
     if not has_holes and np.isnan(sums).any():

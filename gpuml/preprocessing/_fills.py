@@ -25,7 +25,7 @@ def count_missing(X: Array, is_missing: Callable[[Array], Array]) -> np.ndarray:
 
 
 def column_means(X: Array, is_missing: Callable[[Array], Array], seen: np.ndarray) -> Array:
-    """Means (p,) of what is there, float64."""
+    """Means (p,) of the values that are not missing, float64."""
     xp = namespace(X)
     total = zeros((X.shape[1],), like=X, xp=xp)
     for rows in row_blocks(X, 9 * X.shape[1]):
@@ -37,7 +37,7 @@ def column_means(X: Array, is_missing: Callable[[Array], Array], seen: np.ndarra
 
 
 def column_medians(X: Array, is_missing: Callable[[Array], Array], seen: np.ndarray) -> Array:
-    """Medians (p,) of what is there."""
+    """Medians (p,) of the values that are not missing."""
     return column_quantiles(X, is_missing, seen, [0.5])[0, :]
 
 
@@ -48,7 +48,7 @@ def column_quantiles(
     levels: Any,
     method: str = "linear",
 ) -> Array:
-    """Quantiles (q, p) of what is there: columns are sorted with the missing values at their end.
+    """Quantiles (q, p) of the values that are not missing; sorting puts missing ones last.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def column_modes(X: Array, is_missing: Callable[[Array], Array]) -> np.ndarray:
 def per_column(
     X: Array, is_missing: Callable[[Array], Array], statistic: Callable[[Array], Any]
 ) -> np.ndarray:
-    """A statistic of what is there in each column, one after the other."""
+    """A statistic of the values that are not missing, column by column."""
     found = np.full(X.shape[1], np.nan)
     for j in range(X.shape[1]):
         column = X[:, j]

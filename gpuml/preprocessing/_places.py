@@ -1,4 +1,4 @@
-"""What the transformers share: fitted attributes follow the rows, results come as asked for."""
+"""Shared parts of transformers: fitted attributes follow the rows, results have the set form."""
 
 import copy
 from collections.abc import Iterator
@@ -44,7 +44,7 @@ def check_library(estimator: Any, X: Any, attribute: str, method: str) -> None:
 
 
 def wants_frame(estimator: Any) -> bool:
-    """Whether `set_output` asks for a DataFrame."""
+    """Whether `set_output` selects DataFrames."""
     return _get_output_config("transform", estimator)["dense"] != "default"
 
 

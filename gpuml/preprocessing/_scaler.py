@@ -19,7 +19,7 @@ from gpuml.solvers.affine import Affine, FittedStep, Parts
 
 
 class Scaler(AffineStep, Transformer):
-    """Shifts and scales each feature by itself, from sums or extrema of the rows.
+    """Shifts and scales each feature, by sums or extrema of the rows.
 
     A class has, besides `_transform_there`:
 
@@ -97,7 +97,7 @@ class Scaler(AffineStep, Transformer):
         return self
 
     def inverse_transform(self, X):
-        """Undo `transform`, but for what was clipped.
+        """Undo `transform`, except for clipping.
 
         Parameters
         ----------
@@ -126,7 +126,7 @@ class Scaler(AffineStep, Transformer):
     def multi_affine(
         self, parts: Parts, candidates: Sequence[Mapping[str, Any]]
     ) -> list[FittedStep]:
-        """Fit every candidate to every training part, from what is known of all of them.
+        """Fit every candidate to every training set, from their moments or extrema.
 
         Parameters
         ----------

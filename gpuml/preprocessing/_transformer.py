@@ -25,12 +25,12 @@ class Transformer(Travels, TransformerMixin):
 
     # Whether rows in CPU memory have to be numbers, so that errors can name the other columns.
     _needs_numbers: ClassVar[bool] = True
-    # The fitted array that scikit-learn's array-API dispatch is asked about.
+    # The fitted array whose device scikit-learn's array-API dispatch checks.
     _located_by: ClassVar[str | None] = None
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None) -> Self:
-        """Learn what `transform` needs to know of rows.
+        """Fit the transformer.
 
         Parameters
         ----------

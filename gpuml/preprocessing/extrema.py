@@ -18,7 +18,7 @@ from gpuml.solvers.affine import Parts
 
 
 class _ByExtrema(Scaler):
-    """A scaler of which extrema tell everything.
+    """A scaler that depends only on extrema.
 
     A class has `_found(low, high)`, the fitted arrays, for extrema (p,) or (S, p); `_extrema()` of
     the rows so far; `_map(found)`, factor and offset; and `_scaled(X)`.
@@ -48,7 +48,7 @@ class _ByExtrema(Scaler):
         return "clip=True" if self.clip else super().affine_obstacle(X)
 
     def _known(self, parts: Parts) -> tuple[Array, Array]:
-        """Extrema (S, p) of the parts, of the dtype of X as a fit has them."""
+        """Extrema (S, p) of the parts, in the dtype of X, as in single fits."""
         if parts.extrema is None:
             raise ValueError("Extrema of features are not known after a step that mixes features.")
         low, high = parts.extrema()

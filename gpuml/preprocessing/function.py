@@ -1,4 +1,4 @@
-"""A function of rows as a transformer, which is given the rows where they are."""
+"""A function of rows as a transformer; it gets the rows on their device."""
 
 from typing import Any, Self
 

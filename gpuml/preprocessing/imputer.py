@@ -218,7 +218,7 @@ class SimpleImputer(Transformer, sk.SimpleImputer):
 
 
 def mask_of(X: Array, missing_values: Any) -> Array:
-    """Mask of the values of device data that are missing, where nan or a number stands for that."""
+    """A mask of missing values in data on a device; nan or a number marks them."""
     xp = namespace(X)
     is_integer = xp.isdtype(X.dtype, "integral")
     placeholder = None if is_nan(missing_values) else float(missing_values)
@@ -230,7 +230,7 @@ def mask_of(X: Array, missing_values: Any) -> Array:
 
 
 def is_nan(missing_values: Any) -> bool:
-    """Whether nan stands for a missing value, perhaps as that of pandas."""
+    """Whether nan, perhaps pandas's, marks missing values."""
     return is_pandas_na(missing_values) or is_scalar_nan(missing_values)
 
 

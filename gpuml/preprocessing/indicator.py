@@ -52,7 +52,7 @@ class MissingIndicator(Transformer, sk.MissingIndicator):
     _needs_numbers = False
 
     def fit_transform(self, X, y=None):
-        """Find features with missing values, and say where these are.
+        """Find features with missing values, and mark the missing ones.
 
         Parameters
         ----------

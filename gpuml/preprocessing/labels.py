@@ -284,7 +284,7 @@ def _are_several(y):
 
 
 def _few(y: Array) -> np.ndarray:
-    """Labels in CPU memory that scikit-learn takes for the same kind, of which there are few."""
+    """A few labels in CPU memory that scikit-learn considers the same kind of target."""
     if not _are_several(y):
         values = distinct(flat(y))
         return np.resize(values, 3 * len(values))  # many alike: they are no measurements
@@ -293,7 +293,7 @@ def _few(y: Array) -> np.ndarray:
 
 
 def _labels(classes: np.ndarray, numbers: Any) -> Any:
-    """Labels by the numbers of their classes, where those are."""
+    """Labels by the numbers of their classes, at the same place."""
     if classes.dtype.kind not in "biuf":
         raise ValueError(
             f"Labels of dtype {classes.dtype} are for CPU memory, and y is on {place_of(numbers)}. "

@@ -146,7 +146,7 @@ def _power(logs, power, xp):
 
 
 def _root(images, power, xp):
-    """Logarithms of which `_power` makes these images."""
+    """The logarithms from which `_power` makes these images."""
     is_zero = xp.abs(power) < EPS
     safe = xp.where(is_zero, xp.ones_like(power), power)
     return xp.where(is_zero, images, xp.log1p(safe * images) / safe)

@@ -125,7 +125,7 @@ class QuantileTransformer(Transformer, sk.QuantileTransformer):
         return self._columns(X, self._forward)
 
     def inverse_transform(self, X):
-        """Map back what `transform` gave.
+        """Invert `transform`.
 
         Parameters
         ----------
@@ -158,7 +158,7 @@ class QuantileTransformer(Transformer, sk.QuantileTransformer):
 
     def _forward(self, x, quantiles, references, xp):
         wide = xp.astype(x, xp.float64)
-        # Of values that many rows have, the mean of what both directions say.
+        # For values that many rows have, the mean of both interpolation directions.
         up = _interpolated(wide, quantiles, references)
         down = _interpolated(-wide, -xp.flip(quantiles), -xp.flip(references))
         share = 0.5 * (up - down)
@@ -176,7 +176,7 @@ class QuantileTransformer(Transformer, sk.QuantileTransformer):
         return self._at_ends(found, wide, ends, (quantiles[0], quantiles[-1]), xp)
 
     def _at_ends(self, mapped, x, known, ends, xp):
-        """Images whose values are at an end of what is known as the images of that."""
+        """Images of values at an end of the known range, which are the images of that end."""
         lowest, highest = (xp.astype(known[k], x.dtype) for k in (0, -1))
         if self.output_distribution == "normal":
             low, high = x - NEAR_ENDS < lowest, x + NEAR_ENDS > highest
@@ -202,7 +202,7 @@ def _interpolated(x: Array, known: Array, values: Array) -> Array:
 
 
 def of_scipy(name: str, x: Array) -> Array:
-    """A function of `scipy.special`, by the library of an array where it has it."""
+    """A function of `scipy.special`, in the library of an array if it has one."""
     place = place_of(x)
     if place.kind == "cupy":
         from cupyx.scipy import special as theirs

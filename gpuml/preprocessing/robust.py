@@ -73,7 +73,7 @@ class RobustScaler(Transformer, sk.RobustScaler):
         self._fit_quantiles(lambda levels: column_quantiles(X, is_nan, seen, levels), seen)
 
     def _fit_quantiles(self, quantiles: Callable[[list[float]], Array], seen: np.ndarray) -> None:
-        """Fit from quantiles (q, p) at some levels, of columns that have so many values (p,)."""
+        """Fit from quantiles (q, p), of columns with so many values (p,)."""
         low, high = self.quantile_range
         if not 0 <= low <= high <= 100:
             raise ValueError(f"Invalid quantile range: {self.quantile_range}")
@@ -121,7 +121,7 @@ class RobustScaler(Transformer, sk.RobustScaler):
 
 
 def _of_seen(values: Array, seen: np.ndarray) -> Array:
-    """Numbers of each column, nan for those of which no value is there."""
+    """The numbers of each column, nan for columns without values."""
     if (seen > 0).all():
         return values
     nan = namespace(values).full_like(values, float("nan"))

@@ -146,7 +146,7 @@ class StandardScaler(Scaler, sk.StandardScaler):
         self.n_samples_seen_ = count[0] if count.min() == count.max() else move(count, place)
 
     def _asked(self, mean, var, scale):
-        """Fitted arrays, None where the parameters do not ask for one."""
+        """Fitted arrays; None for those that the parameters switch off."""
         return {
             "mean_": mean if self.with_mean or self.with_std else None,
             "var_": var if self.with_std else None,
@@ -237,7 +237,7 @@ def _scales(var: Array, mean: Array, count: Array, xp: Any) -> Array:
 
 
 def _before(scaler: StandardScaler) -> ColumnMoments:
-    """What the attributes say of the rows so far."""
+    """The moments of earlier rows, from the attributes."""
     shape = (scaler.n_features_in_,)
     seen = scaler.n_samples_seen_
     count = np.broadcast_to(to_host(seen) if is_array(seen) else seen, shape).astype(np.float64)

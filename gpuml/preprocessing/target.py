@@ -229,7 +229,7 @@ class TargetEncoder(Encoder, sk.TargetEncoder):
 
 
 def _looked_up(codes, known, tables, means):
-    """Columns (n, p K) of what tables have for codes (n,); means (K,) where these are not known."""
+    """Columns (n, p K) from tables by codes (n,); means (K,) for unknown codes."""
     xp, place = namespace(codes[0]), place_of(codes[0])
     columns = []
     for code, is_known, own in zip(codes, known, tables, strict=True):

@@ -1,1 +1,1 @@
-"""What searches and estimators that search by themselves share: splits, stacks, their scores."""
+"""Shared parts of searches and of estimators with built-in searches: splits, stacks, scores."""

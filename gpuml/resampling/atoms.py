@@ -26,16 +26,16 @@ from gpuml.resampling.split import as_rows, check_splitter, split_rows
 MAX_ATOMS = 1024
 FEW_ATOMS = 32
 MIN_MOMENT_BYTES = 2**26
-# Splits of different repeats cross each other, so that a pass less costs many atoms more. So many
-# are worth it: a pass has calls of its own, and reads these bytes in the time of one atom's.
+# Splits of different repeats intersect, so one pass less costs many more atoms. At most so many
+# pay: a pass has calls of its own, and reads these bytes in the time of one atom.
 PASS_ATOMS = 16
 ATOM_BYTES = {"cpu": 2**19, "gpu": 2**26}
-# Libraries whose arrays count and sort labels where they are.
+# Libraries whose arrays are counted and sorted on their device.
 COUNTING = ("cupy", "torch")
 
 
 def folds_of(cv: Any, batch: Batch, X: Any, y: Any, *, classifier: bool = False) -> Folds:
-    """The splits that a `cv` parameter asks for.
+    """The splits of a `cv` parameter.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def folds_of(cv: Any, batch: Batch, X: Any, y: Any, *, classifier: bool = False)
 
 
 def make_folds(batch: Batch, splits: Iterable[AnySplit]) -> Folds:
-    """Splits of a batch, whose atoms are found when they are asked for.
+    """Splits of a batch; atoms are found on first use.
 
     Labels of folds go to where the rows are, so that the rows of a fold are looked up there.
     """
@@ -171,7 +171,7 @@ def _labelled(labels, run, place, most):
 
 
 def _counted(split, place, n_rows):
-    """Codes of a split that names rows; where none is named twice, `place` gets a byte for each."""
+    """Codes of a split given by row numbers; without repeats, `place` gets one byte per row."""
     side = _sides(split, n_rows)
     if side is not None:
         _, train, test = np.eye(3, dtype=int)[:, None, :]
@@ -224,7 +224,7 @@ def _crossed(one, other):
 
 
 def _compact(coded):
-    """The same with codes 0, 1, ... of which each has rows."""
+    """The same with codes 0, 1, ... that all have rows."""
     codes, used = _renumbered(coded.codes, coded.n_codes)
     return _Coded(codes, coded.train[:, used], coded.test[:, used])
 

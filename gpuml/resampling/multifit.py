@@ -9,20 +9,21 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 from gpuml.extending import AffineStep, Extension, MultifitEstimator
+from gpuml.protocol import METHOD, overridden, supports_multifit
 
 # What a subclass may do in its own way; then it is not what its parent fits at once.
 FITS_AND_PREDICTIONS = (
     *("fit", "predict", "decision_function", "predict_proba", "predict_log_proba"),
     *("fit_transform", "transform", "partial_fit"),
 )
-# What a class has to define besides, and names that nobody has who does not mean it.
+# The members that a class must define, and name prefixes that show its intention.
 NEEDED = {MultifitEstimator: ("multifit", "multifit_batch"), AffineStep: ("multi_affine",)}
 MEANT = {MultifitEstimator: "multifit", AffineStep: "multi_affine"}
-# Packages whose classes mean what they say.
+# Packages whose classes are known to be consistent.
 KNOWN = ("gpuml", "sklearn")
 SCORE = "multifit_score"  # which any estimator may have
 PAGE = "see the page on extending gpuml"
-# Classes of scikit-learn's names that are fitted at once where they are gpuml's.
+# Models that gpuml's class fits together and scikit-learn's class of that name does not.
 MODELS = dict.fromkeys(
     (
         *(
@@ -97,7 +98,7 @@ LONGEST_NAME = 60
 
 
 def obstacle(estimator: Any, base: type[Extension], method: str) -> str | None:
-    """Why an estimator is not fitted by a method of a base class; None where it is.
+    """The reason why a method of a base class does not fit an estimator; None if it does.
 
     A user's subclass with a `fit` or `predict` of its own inherits `multifit`, which knows nothing
     of it.
@@ -116,21 +117,17 @@ def obstacle(estimator: Any, base: type[Extension], method: str) -> str | None:
                 f"{kind.__name__} derives from gpuml.extending.{base.__name__} and defines no "
                 f"{name}. Define it ({PAGE}), or derive from scikit-learn's classes alone."
             )
-    for each in kind.__mro__:
-        if method in vars(each):
-            return None
-        own = each.__module__.partition(".")[0] == __name__.partition(".")[0]
-        redefined = [name for name in FITS_AND_PREDICTIONS if name in vars(each)]
-        if not own and redefined:
+    for each, name in overridden(kind, method, FITS_AND_PREDICTIONS):
+        if each.__module__.partition(".")[0] != __name__.partition(".")[0]:
             return (
-                f"{each.__name__} has its own {redefined[0]}, of which the {method} that it "
-                f"inherits knows nothing; define {method} too ({PAGE})"
+                f"{each.__name__} has its own {name}, of which the {method} that it inherits knows "
+                f"nothing; define {method} too ({PAGE})"
             )
     return None
 
 
 def meant(estimator: Any) -> str | None:
-    """What a class lacks that has members of a base class and does not derive from it."""
+    """The missing base class of a class that has its members, in words, if any."""
     kind = type(estimator)
     if is_known(estimator):
         return None
@@ -159,6 +156,8 @@ def _not_one(estimator, base):
         return f"{named} is none of the linear steps that join the pass (gpuml's {_listed(STEPS)})"
     if kind.__name__ in NEIGHBOURS and is_known(estimator):
         return f"{kind.__name__} searches for neighbours in each training set"
+    if supports_multifit(estimator):
+        return f"{METHOD} of {named} is called for one fold at a time"
     return f"models of {named} do not share passes over the rows, as gpuml's linear models do"
 
 
@@ -179,7 +178,7 @@ def own_map_words(step: Any) -> str | None:
 
 
 def is_known(estimator: Any) -> bool:
-    """Whether a class is of a package whose classes mean what they say."""
+    """Whether a class is from a package whose classes are consistent."""
     return type(estimator).__module__.partition(".")[0] in KNOWN
 
 
@@ -209,17 +208,17 @@ def class_of(name: str, table: Mapping[str, str]) -> Any:
 
 
 def model_words(estimator: Any) -> str | None:
-    """Why several models of a kind are not fitted at once; None where they are."""
+    """The reason why several models of a kind are not fitted together; None if they are."""
     return obstacle(estimator, MultifitEstimator, "multifit")
 
 
 def step_words(step: Any) -> str | None:
-    """Why a step does not join the pass of the model behind it; None where it does."""
+    """The reason why a step does not join the pass of the model after it; None if it does."""
     return obstacle(step, AffineStep, "multi_affine")
 
 
 def data_obstacle(estimator: MultifitEstimator, X: Any) -> str | None:
-    """Why these parameters and this kind of data are not fitted at once; None where they are."""
+    """The reason why these parameters and this data cannot be fitted together; None if they can."""
     why = estimator.multifit_obstacle(X)
     asks_more = type(estimator).multifit_ready is not MultifitEstimator.multifit_ready
     if why is None and asks_more and not estimator.multifit_ready(X):
@@ -230,14 +229,14 @@ def data_obstacle(estimator: MultifitEstimator, X: Any) -> str | None:
 
 
 def hint(why: str) -> str:
-    """What to change where a parameter is in the way; "" where it is something else."""
+    """What to change if a parameter is the obstacle; "" otherwise."""
     names = re.findall(r"(\w+)=", why)
     return f"; leave {' and '.join(names)} at the default" if names else ""
 
 
 def offers_multifit(estimator: Any) -> bool:
     """Whether `multifit` fits what an estimator's `fit` fits."""
-    # Of others nobody wants to read why not, which takes as long as a small fit.
+    # No text is needed for other estimators, and making it takes as long as a small fit.
     return isinstance(estimator, MultifitEstimator) and model_words(estimator) is None
 
 

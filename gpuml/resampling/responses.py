@@ -1,4 +1,4 @@
-"""What all models of a stack say of the rows of a split, read once for all scorers."""
+"""Predictions of all models of a stack for the rows of a split, computed once for all scorers."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,9 +10,9 @@ from gpuml._arrays import Array, move, namespace
 from gpuml.data import Batch, Folds, Rows, count_rows, cut, take
 from gpuml.metrics.scorer import BatchScorer, ClassBatchScorer
 
-# Workspace for what models say of the rows of a split.
+# Workspace for predictions of the rows of a split.
 RESPONSE_BYTES = 2**27
-# Metrics that are what they are where a class has no rows.
+# Metrics that do not change if a class has no rows.
 OF_ANY_ROWS = ("accuracy_score",)
 
 Scorer = BatchScorer | ClassBatchScorer
@@ -82,7 +82,7 @@ def demands_classes(scorer: Scorer) -> bool:
 
 
 def answers(stack: Any, folds: Folds, split: int, part: str, *, weighted: bool) -> Iterator[Answer]:
-    """What models say of the "test" or "train" rows of a split, some candidates at a time.
+    """Predictions for the "test" or "train" rows of a split, for some candidates at a time.
 
     What they say of divided rows comes to one place for that; the rows themselves do not move.
     """
@@ -97,7 +97,7 @@ def answers(stack: Any, folds: Folds, split: int, part: str, *, weighted: bool) 
 
 
 def answer_here(folds: Folds, responses: Any, split: int, part: str, weighted: bool) -> Answer:
-    """What all models say of the rows of a split that a shard has."""
+    """Predictions of all models for a shard's rows of a split."""
     models = responses.to(folds.batch.work)
     rows = getattr(folds.splits[split], part)
     return _answer(models, folds, rows, split, slice(0, models.n_candidates), weighted)
@@ -119,7 +119,7 @@ def _said(folds, *question):
 def _answer(
     models: Any, folds: Folds, rows: Rows, split: int, candidates: slice, weighted: bool
 ) -> Answer:
-    """What some candidates' models of a split say of some rows, which are read block by block."""
+    """Predictions of some candidates' models of a split for some rows, block by block."""
     batch = folds.batch
     numbers = batch.codes is None
     ask = models.predict if numbers else models.decision

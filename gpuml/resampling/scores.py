@@ -27,7 +27,7 @@ from gpuml.resampling.responses import Answer, Scorer, answers
 
 # (candidate, split, part, scorer) -> score, or a dict of scores
 ScoreModel = Callable[[int, int, str, Any], Any]
-# (split, what some candidates say)
+# (split, predictions of some candidates)
 Hear = Callable[[int, Answer], None]
 # Scores (C, S) by part and name of the scorer
 Tables = dict[str, dict[str, np.ndarray]]
@@ -135,7 +135,7 @@ def _batched(stack, scorer) -> Scorer | InertiaScorer | LikelihoodScorer | None:
 
 
 def _from_sums(stack, folds, part, scorer, weighted):
-    """Scores (C, S) from sums over rows, nan where those cannot be trusted; None for others."""
+    """Scores (C, S) from sums over rows, nan if inaccurate; None if sums do not give them."""
     if isinstance(scorer, LikelihoodScorer):
         return stack.log_likelihood(part)
     if isinstance(scorer, InertiaScorer):
@@ -152,7 +152,7 @@ def _from_sums(stack, folds, part, scorer, weighted):
 
 
 def _from_responses(stack, folds, split, part, scorers, weighted, score_model, hear):
-    """Scores (C,) by name; without those that are not defined, which are asked of single models."""
+    """Scores (C,) by name; undefined ones are left to single models."""
     if not scorers and hear is None:
         return {}
     found: dict[str, list[Array]] = {name: [] for name in scorers}
@@ -171,7 +171,7 @@ def _from_responses(stack, folds, split, part, scorers, weighted, score_model, h
 
 
 def _one_by_one(score_model, part, scorer, table, left):
-    """The table with scores of single models where they are left."""
+    """The table, completed with scores of single models."""
     if score_model is None:
         raise ValueError(f"{scorer!r} is not defined for some models.")
     found = {

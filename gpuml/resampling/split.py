@@ -34,7 +34,7 @@ from gpuml.data import (
     Split,
 )
 
-# Index arrays with at most so many gaps are kept as runs of neighbouring rows.
+# Index arrays with at most so many gaps become runs of consecutive rows.
 MAX_RUNS = 4
 FIRST_ROWS = 1000
 
@@ -58,7 +58,7 @@ def check_splitter(cv: Any, y: Any, *, classifier: bool) -> Any:
 
 
 def _are_labels(y):
-    """Whether y holds labels without doubt; it may stand for an array that is elsewhere."""
+    """Whether y certainly holds labels; it may stand for an array elsewhere."""
     if is_array(y):
         return y.ndim == 1 and is_labels(y)
     kind = getattr(getattr(y, "dtype", None), "kind", None)

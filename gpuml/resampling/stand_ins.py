@@ -28,12 +28,12 @@ from gpuml.data import (
 )
 from gpuml.resampling.split import as_rows
 
-# What may stand for a split: itself, the rest of the rows, another split.
+# Substitutes for a split, in order: itself, the rest of the rows, another split.
 MOST_TIMES = 2
 
 
 class Refused:
-    """Splits that were found to have no models, and what stands for them.
+    """Splits without a model, and their substitutes.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class Refused:
         self.reasons: dict[int, str] = {}
 
     def add(self, error: UnfittableSplits) -> None:
-        """Enter what was found; the error is raised where nothing is left to try."""
+        """Record an error; raise it if no substitute is left."""
         self.reasons = {**error.reasons, **self.reasons}
         self._times.update(error.reasons.keys())
         none_left = len(self.reasons) == len(self._splits)
@@ -62,11 +62,11 @@ class Refused:
 
     @property
     def key(self) -> tuple:
-        """Equal where the same stands for the same splits."""
+        """A key, equal if the same splits have the same substitutes."""
         return tuple(sorted(self._times.items()))
 
     def splits(self) -> Sequence[Any]:
-        """All splits, those that stand for others among them."""
+        """All splits, with the substitutes among them."""
         kept = [split for number, split in enumerate(self._splits) if number not in self._times]
         out = list(self._splits)
         for number, times in self._times.items():
@@ -109,7 +109,7 @@ def _marks(rows, n_rows):
 
 
 def refuse(reasons: Mapping[int, str], n_splits: int, *, together: bool = False) -> None:
-    """Raise the error of splits that have no models; a plain ValueError where none has.
+    """Raise the error for splits without models; a plain ValueError if none has one.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def refuse(reasons: Mapping[int, str], n_splits: int, *, together: bool = False)
 
 
 def check_sizes(splits: Sequence[AnySplit]) -> None:
-    """Raise `UnfittableSplits` where there are no rows to train on, or none to score."""
+    """Raise `UnfittableSplits` if there are no rows to train on, or none to score."""
     for part, together in (("train", False), ("test", True)):
         empty = [s for s, split in enumerate(splits) if getattr(split, f"n_{part}") == 0]
         why = f"Found array with 0 sample(s) in its {part}ing part."

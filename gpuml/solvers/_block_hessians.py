@@ -1,4 +1,4 @@
-"""Hessians of rows whose designs know products of their columns better than dense copies do.
+"""Hessians of rows whose designs compute products of columns better than dense copies would.
 
 The Hessian of a row is ``h [x, 1][x, 1]'`` for each pair of its vectors, with h a number that the
 margins give. Sums of those are what `Design.gram` makes of h, block by block of columns: of codes
@@ -14,7 +14,7 @@ from gpuml.data import cut
 from gpuml.designs import Columns, Dense
 from gpuml.designs.base import SMALLEST_BLOCK_ROWS
 
-# Workspace beside the products of columns, which are as large for few rows as for many.
+# Workspace besides the products of columns, whose size does not depend on the number of rows.
 CPU_BYTES = 2**23
 GPU_BYTES = 2**29
 

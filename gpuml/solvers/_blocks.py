@@ -17,9 +17,9 @@ GPU_BLOCK_BYTES = 2**28
 # Threads get a run of blocks at a time. The boundaries follow the data alone, so sums are the
 # same to the last bit for any number of threads.
 CHUNK_ROWS = 2**15
-# Below so many multiplications waking threads costs more than it saves.
+# With fewer multiplications, waking threads costs more than it saves.
 THREADED_FROM_PRODUCTS = 2e8
-# Every thread sums into a matrix of its own; above this size BLAS threads do better.
+# Each thread has its own sum matrix; above this size, BLAS threads are faster.
 THREAD_TOTAL_BYTES = 2**25
 SMALLEST_BLOCK_ROWS = 256
 

@@ -1,4 +1,4 @@
-"""Linear systems on sets of coordinates, each of which differs little from one that is factored.
+"""Linear systems on sets of coordinates that differ little from a factored set.
 
 Along a path of sparse models a few coordinates at a time come and go. With ``M_BB`` factored, the
 system on a set that has some more coordinates, or lacks some, is ``M_BB`` with a border [1]_: a
@@ -17,7 +17,7 @@ from scipy.linalg import lapack
 
 from gpuml.solvers._patterns import SMALLEST_PIVOT
 
-# A border of more columns than this, and than this share of what is factored, is not worth it.
+# A border with more columns than this, or than this share of the base, is refactored.
 FEW_COLUMNS, SHARE_OF_COLUMNS = 16, 0.15
 
 
@@ -28,7 +28,7 @@ class Bordered:
         self._is_known = False
 
     def forget(self) -> None:
-        """Coordinates have other numbers from now on."""
+        """Coordinates are renumbered: drop the factors."""
         self._is_known = False
 
     def solve(
@@ -73,13 +73,13 @@ class Bordered:
         u[self._base] = inside - outside @ image
         u[changed] = np.where(came, outside, 0.0)
         if not u @ rhs > 0:
-            # What came depends on what was there, which a factorisation finds out.
+            # The new coordinates depend on the old ones, which only a new factorisation handles.
             self.forget()
             return self.solve(Q, l2, mask, rhs)
         return u, None
 
     def _factor(self, Q, l2, mask):
-        """Factor the system on a mask; where it is singular, what `solve` returns then."""
+        """Factor the system on a mask; if it is singular, return what `solve` returns then."""
         base = np.flatnonzero(mask)
         matrix = Q[base].take(base, axis=1)
         diagonal = np.diag_indices(len(matrix))
@@ -128,7 +128,7 @@ class Bordered:
         return np.flatnonzero(is_changed[self._changed])
 
     def _widen(self, Q, missing, before):
-        """Add columns to the border: of coordinates that were there and went, or else came."""
+        """Add columns to the border: coordinates that left the base, or joined it."""
         went = before[missing]
         rows = Q[missing]
         side = rows.take(self._base, axis=1)

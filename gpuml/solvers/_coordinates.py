@@ -46,7 +46,7 @@ def descend_gram(
     -------
     v : ndarray (p,)
     """
-    # In units of their own every coefficient has the same penalty.
+    # Scale coordinates so that all coefficients have the same penalty.
     largest = l1.max()
     unit = l1 / largest
     Q = H / unit / unit[:, None]
@@ -92,13 +92,13 @@ def sweep_gram(
 
 
 def _ignore_early_stops():
-    """Let no warning out of this module, in front of all other filters.
+    """Ignore warnings from this module, before all other filters.
 
     For good: what `warnings.catch_warnings` puts back at its end may be what another thread is
     using. The compiled code warns in the name of the module that calls it, which is this one.
     """
     module = r"gpuml\.solvers\._coordinates$"
     first = warnings.filters[0] if warnings.filters else None
-    # Only where it is not so: each change makes Python forget which warnings were shown.
+    # Only if needed: each change of filters makes Python forget which warnings it has shown.
     if first is None or getattr(first[3], "pattern", None) != module:
         warnings.filterwarnings("ignore", category=ConvergenceWarning, module=module)

@@ -7,7 +7,7 @@ import numpy as np
 from gpuml._arrays import Array, device_of, is_array, namespace, place_of
 from gpuml.data import Batch, Rows, count_rows, row_indices, take
 
-# Copies of the rows, one for each atom, of so many bytes take less than a launch.
+# Copies of the rows for all atoms, up to this size, take less time than a launch.
 COPY_BYTES = 2**23
 
 

@@ -11,7 +11,7 @@ from gpuml._arrays.threads import ordered_map
 
 # Matrices up to this order are inverted in one batched call on a device.
 BATCHED_ORDER = 160
-# So many larger ones are inverted together, by halves; fewer one by one.
+# At least so many larger matrices are inverted together, by halves; fewer one by one.
 WORTH_BATCHING = 4
 # Bytes of larger ones that are inverted together.
 BATCH_BYTES = 2**29

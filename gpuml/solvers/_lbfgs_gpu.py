@@ -271,7 +271,7 @@ class Iteration:
         self.W = cupy.array(W, dtype=cupy.float64, order="C")  # a copy: steps are taken in it
         self.gradients = cupy.array(problem.gradient(W, begins=True), order="C")
         self.trials, self.directions = cupy.empty_like(self.W), cupy.empty_like(self.W)
-        # What is not filled yet is not read; but what is wrong of it must not be no number.
+        # Entries that are not filled yet are not used, but must not be nan.
         self.bases = cupy.zeros((*grid, 2 * MEMORY + 1, n))
         self.tables = cupy.zeros((*grid, 2 * MEMORY + 1, MEMORY + 1))
         self.aheads = cupy.zeros((*grid, MEMORY + 1))
@@ -323,7 +323,7 @@ class Iteration:
         self._launch(G, self.problem.precondition(G), precision, is_restart=False)
 
     def select(self, problem: Any, index: np.ndarray) -> None:
-        """Go on with some of the candidates only."""
+        """Continue with some of the candidates only."""
         import cupy
 
         self.problem, chosen = problem, cupy.asarray(index)

@@ -1,4 +1,4 @@
-r"""What mixtures of each type of covariances ask of the rows: features, sums of them, and back.
+r"""Covariance types of mixtures: their features of the rows, sums of these, and back.
 
 The logarithm of a component's density is linear in features of a row: the row, 1, and, unless all
 components have one covariance, its squares ("diag") or products of pairs ("full"). So all
@@ -29,8 +29,8 @@ from gpuml.solvers.gaussians import (
 # where there are fewer components than this many for each feature.
 WIDEST, HOST_WIDEST = 256, 64
 HOST_COMPONENTS = 0.5
-# What products may be next to what is left of them: squares next to variances, and products of
-# means and precisions next to densities.
+# Products must not exceed the result by more: squares next to variances, and products of means and
+# precisions next to densities.
 MOST_LOST = 1e6
 # The same of variances along any direction: with those, products of any kind lose digits.
 FLATTEST = 1e9
@@ -50,7 +50,7 @@ class Kind:
     turned = False
 
     def of_components(self, n_components: int, place: Place) -> "Kind":
-        """The same type for so many components at a place."""
+        """The same type for another number of components, at a place."""
         return self
 
     def n_features(self, p: int) -> int:
@@ -66,7 +66,7 @@ class Kind:
         return shares @ features.T
 
     def update(self, space: Space, sums: Array, told: Told) -> Components:
-        """Components from sums, and from reading rows again where sums lost digits.
+        """Components from sums; rows are read again where sums lost digits.
 
         Raises
         ------
@@ -330,7 +330,7 @@ class Full(Turned):
         return Components(told.sizes, weights, means, covariances + ridge, upper_factors(lower))
 
     def _again(self, covariances, lower, ridge, which, means, counts, told):
-        """Covariances of some components from differences to their means."""
+        """Covariances of some components, from differences to their means."""
         xp, place = namespace(means), place_of(means)
         index = move(which, place)
         centres, own = (xp.take(a, index, axis=0) for a in (means, counts))

@@ -118,7 +118,7 @@ Scatter = Callable[[np.ndarray, Array], Array]
 
 @dataclass(frozen=True)
 class Told:
-    """What an update of the components is told besides sums.
+    """The input of an update of the components, besides sums.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Lloyd's iterations of one run in CPU memory, which look at rows that may change their label.
+"""Lloyd's iterations of one run in CPU memory, which only read rows whose label may change.
 
 Of each row it is known by how much its nearest centre is nearer than the next one. As long as its
 own centre and the one that moved most of the others have moved by less, its label stays: it needs
@@ -24,7 +24,7 @@ LEAST_MEAN = 1e-6
 
 @dataclass(frozen=True)
 class Rows:
-    """What all runs on the same rows have in common.
+    """The data that all runs on the same rows share.
 
     Attributes
     ----------
@@ -284,6 +284,6 @@ def moved_to_far_rows(sums, weights, rows, labels, weight, distances):
             weights[label] -= share
     largest = int(weights.argmax())
     means = sums / np.where(weights > 0, weights, 1.0)[:, None]
-    # No place is better than another: scikit-learn puts what is left beside the largest.
+    # No place is better than another: scikit-learn puts the other centres next to the largest.
     means[weights <= 0] = means[largest]
     return means

@@ -1,4 +1,4 @@
-"""What a path of sparse models has to know of H and g: as they are, or made of rows when asked.
+"""H and g for a path of sparse models: given, or computed from rows on demand.
 
 With more features than rows, most of H is never needed.
 """
@@ -12,7 +12,7 @@ MOST_COLUMNS = 4096
 
 
 class Source(Protocol):
-    """What a path has to know of H and g; `scale` (p,) has the roots of the diagonal of H.
+    """The access of a path to H and g; `scale` (p,) has the roots of the diagonal of H.
 
     No more than `rank` columns of H can be independent.
     """
@@ -35,7 +35,7 @@ class Source(Protocol):
 
 
 class OfMatrix:
-    """H (p, p) and g (p,) as they are."""
+    """H (p, p) and g (p,) as given."""
 
     def __init__(self, H: np.ndarray, g: np.ndarray):
         self.H, self.g = H, g
@@ -110,7 +110,7 @@ class OfRows:
 
 
 def too_many(most: int, p: int) -> MemoryError:
-    """That a working set of more than so many of p features would be needed."""
+    """The error for a working set with more than `most` of p features."""
     return MemoryError(
         f"More than {most} of {p} features have coefficients. Raise alpha or l1_ratio, take Ridge "
         "where l1_ratio is near 0, or select features first."

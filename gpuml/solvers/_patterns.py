@@ -13,7 +13,7 @@ from gpuml.penalties import Penalty
 
 # Bound on the workspace of a batch of matrices.
 DEVICE_BYTES = 2**30
-# Supports up to this size are not worth batches of their own.
+# Supports up to this size share a batch.
 SMALL = 32
 # Added to a unit diagonal whose matrix is singular; refinement takes its effect out again.
 DAMPING = 1e-10

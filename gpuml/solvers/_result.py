@@ -1,4 +1,4 @@
-"""How a solve went, in words a user can act on."""
+"""The status of a solution, with advice for users."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
@@ -62,7 +62,7 @@ class LinearModels:
     n_iter: np.ndarray | None = None
 
 
-# Records of arrays with leading axes (candidate, split), some of which may be None.
+# Records of arrays with leading axes (candidate, split); some fields may be None.
 Models = TypeVar("Models", bound=Any)
 
 
@@ -79,7 +79,7 @@ def joined(parts: Sequence[Models], axis: int) -> Models:
 
 
 def moved(record: Models, place: Place) -> Models:
-    """A record of nothing but arrays, in the memory of a place."""
+    """A record of arrays, moved to a place."""
     return replace(record, **{f.name: move(getattr(record, f.name), place) for f in fields(record)})
 
 
@@ -97,7 +97,7 @@ def taken(models: Models, order: np.ndarray, axis: int = 0) -> Models:
 
 
 def in_order(parts: Sequence[Models], places: Sequence[np.ndarray]) -> Models:
-    """Models of all candidates, of parts of which each has those of some numbers."""
+    """Models of all candidates, from parts that have the candidates at some positions."""
     models, numbers = joined(parts, axis=0), np.concatenate(places)
     is_ordered = bool((numbers[1:] > numbers[:-1]).all())
     return models if is_ordered else taken(models, np.argsort(numbers, kind="stable"))

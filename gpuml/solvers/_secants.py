@@ -1,4 +1,4 @@
-"""What steps of L-BFGS taught about the curvature: vectors where they are, their products here.
+"""The curvature information of L-BFGS steps: vectors on the device, their products in CPU memory.
 
 Each problem of a grid (C, S) has a preconditioner P, which is symmetric. The recursion of two loops
 runs on the host, on inner products [1]_.
@@ -87,7 +87,7 @@ class Secants:
         self.products[..., 0, 0] = to_host(self.xp.vecdot(self.gradient, image))
 
     def select(self, index, chosen):
-        """Go on with some of the candidates only; `chosen` is the index on the device."""
+        """Continue with some of the candidates only; `chosen` is the index on the device."""
         for name in ("gradient", "basis"):
             setattr(self, name, self.xp.take(getattr(self, name), chosen, axis=0))
         self.products, self.ahead = self.products[index], self.ahead[index]
@@ -129,7 +129,7 @@ class Secants:
         self.basis[:, :, 0, :], self.gradient = image, gradient
 
     def _follow(self, kept, look, slot):
-        """Products after `keep`; problems that stay where they are get zeros for the changes."""
+        """Products after `keep`; problems that did not move get zeros for the changes."""
         n, products = look.along.shape[-1], self.products
         table = products[..., :n, :]
         moved = look.along - table[..., 0]  # of the basis with the change of the gradient

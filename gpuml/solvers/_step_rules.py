@@ -1,4 +1,4 @@
-"""When a quasi-Newton step is kept, how a refused one is shortened, and when steps end."""
+"""Rules that accept or shorten a quasi-Newton step, and that end iterations."""
 
 import numpy as np
 
@@ -8,10 +8,10 @@ SURE_OVERSHOOT = 0.05
 # A gradient has become smaller if its largest component is below this share of the smallest so far.
 GAIN = 0.8
 PATIENCE = 6
-# The decrease that the next step promises is at most so many squares of `tol`: then gaps to the
-# optimum are those that scikit-learn leaves at its defaults, or smaller.
+# Stop when the predicted decrease is at most this many squares of `tol`: gaps to the optimum are
+# then no larger than scikit-learn's at its defaults.
 ENOUGH = 1.0
-# A last step that is not looked at follows one whose slope at the end is no more of the first one.
+# A final step without a check follows a step that reduced the slope to this share or less.
 FORESEEN = 0.5
 
 

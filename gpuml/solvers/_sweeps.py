@@ -1,4 +1,4 @@
-"""Sparse models one by one, coordinate by coordinate, as far as is asked.
+"""Sparse models one by one, by coordinate descent up to a given accuracy.
 
 A step of Newton's method that is not the last needs its minimum only roughly, and coordinate
 descent on the few coordinates that matter is a small part of what the minimum to rounding would
@@ -16,13 +16,13 @@ from gpuml.penalties import Penalty
 from gpuml.solvers._coordinates import descend_gram
 from gpuml.solvers._patterns import Factor
 
-# Sweeps change no sign any more where they change coefficients by less than this share.
+# Sweeps that change coefficients by a smaller share no longer change signs.
 SWEPT = 1e-10
-# Sweeps between two looks at the signs and at the coordinates that are left out.
+# Sweeps between two checks of the signs and of the inactive coordinates.
 SWEEPS = 10
-# At least so many coordinates may join at a time.
+# At least so many coordinates join at a time.
 FIRST_ACTIVE = 64
-# Rows of a matrix are taken out for a product where they are one in so many, or fewer.
+# Products use copied rows of a matrix if these are at most one in this many.
 FEW_ROWS = 8
 
 

@@ -68,5 +68,5 @@ def vertex(
     except np.linalg.LinAlgError:
         return None
     zero = A[basis[beside[basis]]].any(axis=0)
-    found[zero] = 0.0  # which the equations say but for rounding
+    found[zero] = 0.0  # implied by the equations, up to rounding
     return found if np.isfinite(found).all() else None

@@ -1,4 +1,4 @@
-"""Affine maps of rows, one for each training part, and what a step that finds one is given.
+"""Affine maps of rows, one per training set, and the input of steps that find them.
 
 Centring, scaling and projecting send a row x to ``x A + a``. Second moments of the images follow
 from those of the rows, so a chain of such steps before a linear model needs the rows only once:
@@ -57,7 +57,7 @@ def _nobody_knows(s: int, B: Any = None) -> Any:
 
 @dataclass(frozen=True)
 class Parts:
-    """What a step is fitted to: the training rows of S parts, as the steps before it left them.
+    """The input for fitting a step: training rows of S parts, transformed by earlier steps.
 
     Attributes
     ----------
@@ -104,7 +104,7 @@ class Parts:
         return self.moments.n_features
 
     def each(self, function: Callable[[int], Any]) -> list[Any]:
-        """What a function makes of the number of each part.
+        """The results of a function for the number of each part.
 
         Raises
         ------

@@ -19,7 +19,7 @@ from gpuml.solvers.newton import Inverse, are_alike, inverted
 
 # Rows whose curvatures are held at once, or as many as there are levels.
 BLOCK_ROWS = 2**14
-# Passes after which Hessians are taken anew: where models begin they are far from those at the end.
+# Passes at which Hessians are recomputed: models start far from where they end.
 TAKEN_AT = (0, 6, 24, 96)
 # Copies of the sums by level while they are made.
 COPIES = 3
@@ -80,7 +80,7 @@ def fits(data: LossRows, shape: tuple[int, ...], memory: int) -> bool:
 
 
 def refreshed(problem: Any, W: Array, n_iter: int) -> Any:
-    """The problem with Hessians at W at some passes; None to go on with the old ones."""
+    """The problem with Hessians at W, at some passes; None to keep the old ones."""
     if n_iter not in TAKEN_AT:
         return None
     with quiet():

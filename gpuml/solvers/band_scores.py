@@ -186,7 +186,7 @@ def _about(gram: Array, apart: Array, p: int) -> tuple[Array, Array, Array]:
 
 
 def _runs(alphas, rotated):
-    """Alphas so few at a time that what is made for them stays in a cache, or fits a device."""
+    """Chunks of alphas, small enough for a cache or for the device."""
     most = HOST_BYTES if is_numpy(rotated) else SCORE_BYTES
     step = max(1, most // max(1, 8 * rotated.shape[0] * rotated.shape[1]))
     return [alphas[i : i + step] for i in range(0, len(alphas), step)]

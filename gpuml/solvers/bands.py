@@ -40,7 +40,7 @@ from gpuml.solvers.ridge import (
     solve_splits,
 )
 
-# Matrices of so many bytes are factored in one call.
+# Matrices up to this many bytes are factored in one call.
 SYSTEM_BYTES = 2**28
 
 
@@ -88,7 +88,7 @@ def _solve(systems, alphas):
 
 
 def _by_target(systems, alphas):
-    """Models (1, S, t, p) of targets with penalties (t, G) of their own."""
+    """Models (1, S, t, p) of targets, each with penalties (t, G) of its own."""
     distinct, position = np.unique(alphas, axis=0, return_inverse=True)
     places = [np.flatnonzero(position.reshape(-1) == u) for u in range(len(distinct))]
     found = [systems.solve(distinct[u : u + 1], own) for u, own in enumerate(places)]
@@ -194,7 +194,7 @@ class _ByMoments:
 
 @dataclass(frozen=True)
 class GroupKernels:
-    """Inner products of rows X (n, p), group by group, or for each sum of them that is asked for.
+    """Inner products of rows X (n, p), group by group or for weighted sums of groups.
 
     The former where they take no more memory than X.
     """
@@ -257,7 +257,7 @@ class _ByKernels:
         return joined([self._solved(own, targets) for own in 1.0 / alphas], axis=0)
 
     def _solved(self, weights, targets):
-        """Models (1, S, t, p), from kernels where they leave enough digits."""
+        """Models (1, S, t, p), from kernels if these leave enough digits."""
         if self._far:
             return self._of_scaled_rows(np.sqrt(weights)[self.group], targets)
         xp, precision = self.described.place.xp, self.described.precision

@@ -1,4 +1,4 @@
-"""What is known of rows, when some of them go and others come: second moments are updated.
+"""Updates of second moments when rows are added and removed.
 
 Sums over an atom add: they are those of the rows there were, less those that went, more those that
 came. An atom of before may be a part of one of after.
@@ -13,13 +13,13 @@ from gpuml._arrays import namespace, place_of, to_host
 from gpuml.data import Batch, Folds, Partition, Rows, row_indices
 from gpuml.solvers.moments import Moments, atom_moments
 
-# Sums of squares that shrink by more lose digits to what went: rows are read again then. It is
-# their largest size since rows were read that counts, whatever went in how many steps.
+# If sums of squares shrink by more, they have lost digits, and rows are read again. The comparison
+# is with their largest size since the last reading, over any number of steps.
 MOST_SHRUNK = 2.0**-10
 
 
 def carried(before: Folds, after: Folds, kept: np.ndarray) -> dict[str, Any]:
-    """What of ``before.known`` goes on in ``after.known``, with the rows that came and went.
+    """The entries of ``after.known`` that follow from ``before.known`` and the changed rows.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def _updated(before, after, one: Partition, other: Partition, kept, moments: Mom
     pairs = pairs[:, pairs[0] >= 0]
     if (pairs[1] < 0).any() or len(np.unique(pairs[0])) < pairs.shape[1]:
         return None  # rows of an atom are treated in different ways now
-    # What becomes of atoms that no row is left of is nobody's.
+    # Atoms without remaining rows are ignored.
     came = np.arange(n_new) >= len(kept)
     went = np.ones(n_old, dtype=bool)
     went[kept] = False

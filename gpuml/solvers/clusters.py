@@ -192,7 +192,7 @@ def pairs_of_labels(points: Points, one: Array, other: Array) -> Array:
 
 
 def distances_of(X: Array, centres: Array) -> Array:
-    """Squared distances (n,) of rows from their own nearest centre, where it is known."""
+    """Squared distances (n,) between rows and their centres, row by row."""
     xp = namespace(X)
     away = X - centres
     return xp.sum(away * away, axis=1)
@@ -284,7 +284,7 @@ def sums_by_centre(points: Points, centres: Sequence[Array]) -> tuple[Array, Arr
 
 
 def _sums(points: Points, padded: _Padded, labels: Array | None) -> tuple[Array, Array]:
-    """The same; labels (R, n) are written to, where they are wanted."""
+    """The same; writes labels (R, n), if given."""
     X, xp = points.X, namespace(points.X)
     n_runs, most, p = padded.centres.shape
     sums = zeros((n_runs, most, p), like=X, xp=xp)

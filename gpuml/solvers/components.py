@@ -27,7 +27,7 @@ from gpuml.solvers._subspace import eigh_descending, leading_by_iteration
 from gpuml.solvers.factors import Stacked, enlarging, without_rounding
 from gpuml.solvers.moments import Moments, normal_equations
 
-# LAPACK finds some eigenpairs for less than all where they are at most this share of all.
+# LAPACK finds some eigenpairs faster than all if they are at most this share.
 SOME_OF_ALL = 0.25
 # The same for iterations on a device, where small matrices are a matter of launches.
 ITERATE_FROM_ORDER = 256
@@ -84,7 +84,7 @@ def from_moments(moments: Moments, n_components: int, *, centred: bool) -> Compo
 
 
 def about_origin(centred: Array, mean: Array, weight: Array, n_components: int) -> Components:
-    """Components of rows that keep their mean, from what is known of them without it.
+    """Components of uncentred rows, from the decomposition of centred ones.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def about_origin(centred: Array, mean: Array, weight: Array, n_components: int) 
 
 
 def _drowned(found, centred, xp):
-    """Parts, bools in CPU memory, of which a large mean hides what the rows are without it.
+    """Parts, as bools in CPU memory, whose large mean hides the centred rows.
 
     An eigenvalue is right to eps times the largest one, which is the mean's.
     """
@@ -215,7 +215,7 @@ def _svd(rows, count, xp):
     elif m < count:
         # Rows that a splitter repeats are described once: what they lack is nothing.
         rows = xp.concat([rows, zeros((count - m, p), like=rows, xp=xp)])
-    # LAPACK scales small values by itself; on GPUs they are taken for converged too soon.
+    # LAPACK scales small values itself; GPU routines stop too early on them.
     factor = enlarging(rows)
     rows = rows * factor
     found = _leading_svd(rows, count, xp)
@@ -276,7 +276,7 @@ def _lapack_eigh(A, n_leading):
     some = 0 < n_leading <= SOME_OF_ALL * p
 
     def solve(matrix):
-        # NumPy's lets other threads go on meanwhile, SciPy's does not.
+        # NumPy's routine releases the GIL, SciPy's does not.
         if not some:
             return np.linalg.eigh(matrix)
         wanted = [p - n_leading, p - 1]

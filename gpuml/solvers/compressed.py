@@ -48,16 +48,16 @@ MIN_WIDTH = 20
 THREADED_FROM_PRODUCTS = 2e9
 # Matrices up to this order are factorised in CPU memory.
 SMALL_ORDER = 256
-# Matrices with so many rows for each column are orthonormalised by products.
+# Matrices with at least so many rows per column are orthonormalised by products.
 TALL = 8
 # Of a Gram matrix with a unit diagonal, its least eigenvalue for that: a condition number of some
 # 1e4 leaves columns orthonormal to 1e-8 at first, and to rounding then.
 LEAST_INDEPENDENT = 1e-8
 # Visits that may be added for small singular values.
 MOST_ADDED = 2
-# A singular value is resolved by a visit if it is so many times the root of the rounding error.
+# A visit resolves a singular value that is this many times the root of the rounding error.
 RESOLVED = 10.0
-# And it may be no more than rounding if it is below so many times that error.
+# Below this many rounding errors, a value may be rounding only.
 NOISE = 1e3
 ROUNDING = {"float32": float(np.finfo(np.float32).eps), "float64": EPS}
 
@@ -69,7 +69,7 @@ NOT_FINITE = (
 )
 
 
-# Sums of products of a dtype lose digits, or all of them, where none is larger than this.
+# If no number is larger, sums of products of this dtype lose digits.
 LEAST_PRODUCT = {"float32": 1e-31, "float64": 1e-292}
 
 
@@ -166,7 +166,7 @@ def _eigh(G):
 
 
 def _qr(Z, xp):
-    """QR of a thin float64 matrix, with R in CPU memory where it is small."""
+    """QR of a thin float64 matrix, with R in CPU memory if it is small."""
     n, width = Z.shape
     is_tall = TALL * width <= n and width <= SMALL_ORDER
     # Threads of BLAS would wait for each other longer than it takes.
@@ -220,7 +220,7 @@ def _whitening(G):
 
 @dataclass(frozen=True)
 class Plan:
-    """What is wanted: so many components, more random vectors, power steps; dtype of products."""
+    """The request: components, additional random vectors, power steps; dtype of products."""
 
     n_components: int
     n_oversamples: int
@@ -246,7 +246,7 @@ class Plan:
 
 
 def iterate(Q: Array, visit: Callable[[Array], Visit], plan: Plan) -> tuple[Array, Triplets]:
-    """Q of the last visit, and what it gave.
+    """Q of the last visit, and the result of that visit.
 
     Parameters
     ----------
@@ -290,7 +290,7 @@ def checked(total: Any) -> Any:
 
 
 def more_columns(U: Array, count: int, random: Any) -> Array:
-    """Orthonormal columns (n, r), and so many more (n, r + count), float64: where the rank ends."""
+    """Orthonormal columns (n, r + count) from (n, r), float64, for a matrix of lower rank."""
     if count == 0:
         return U
     xp, place = namespace(U), place_of(U)
@@ -303,7 +303,7 @@ def more_columns(U: Array, count: int, random: Any) -> Array:
 
 
 def more_values(values: Array, count: int) -> Array:
-    """Numbers (r,) and so many zeros."""
+    """Numbers (r,), and `count` zeros."""
     xp = namespace(values)
     return xp.concat([values, xp.zeros(count, dtype=values.dtype, device=values.device)])
 

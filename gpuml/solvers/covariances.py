@@ -1,4 +1,4 @@
-"""Covariances of parts of rows, and what normal densities make of them.
+"""Covariances of parts of rows, and normal densities from them.
 
 A part of n rows is known by its mean m and covariance C about it. About any other place l it has
 the second moments ``C + (m - l)(m - l)'``, so that the mean logarithm of a normal density with
@@ -148,7 +148,7 @@ def spectrum(matrix: Array) -> tuple[Array, Array]:
 
 
 def inverted(values: Array) -> Array:
-    """Inverse eigenvalues (..., p), with 0 for what is rounding, as `scipy.linalg.pinvh` has it."""
+    """Inverse eigenvalues (..., p), with 0 for rounding, as in `scipy.linalg.pinvh`."""
     xp = namespace(values)
     sizes = xp.abs(values)
     kept = sizes > values.shape[-1] * EPS * xp.max(sizes, axis=-1, keepdims=True)

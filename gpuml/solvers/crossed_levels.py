@@ -37,7 +37,7 @@ from gpuml.solvers.moments import Moments
 from gpuml.solvers.sums_by_level import add_shares, level_sums
 from gpuml.solvers.table_rows import TableBatch
 
-# Of the residual as it begins, what may be left of it; and steps until it has to be so small.
+# Stop when the residual has shrunk to this share; and the largest number of steps.
 TOL, MOST_STEPS = 1e-12, 2000
 
 
@@ -180,7 +180,7 @@ class _Left:
         return (self.inverse @ c).transpose(1, 0, 2).reshape(c.shape[1], -1)
 
     def sums(self, x: np.ndarray) -> np.ndarray:
-        """Products (K, m) of what is left of the sums by level with (r, m)."""
+        """Products (K, m) of the remaining sums by level with (r, m)."""
         largest, others = self._near
         return others @ x - self.crossed.pairs @ (self.weight * (largest @ x))
 
@@ -190,7 +190,7 @@ class _Left:
         return others.T @ g - largest.T @ (self.weight * (self.crossed.pairs.T @ g))
 
     def diagonal(self) -> np.ndarray:
-        """That of the matrix (K, m), but for what features take of it."""
+        """The diagonal of the matrix (K, m), without the share of features."""
         own = self.crossed.others[:, -1:] + self.alphas
         return own - self.crossed.pairs.power(2) @ self.weight
 
@@ -255,7 +255,7 @@ def _image(sums: np.ndarray, maps: Affine, s: int, p: int) -> np.ndarray:
 
 
 def _added(atoms: Sequence[sparse.csr_array], counts: np.ndarray) -> sparse.csr_array:
-    """The sum of what atoms have, each so often."""
+    """Sums over atoms, weighted by their counts."""
     total = sparse.csr_array(atoms[0].shape)
     for atom, count in zip(atoms, counts, strict=True):
         if count:

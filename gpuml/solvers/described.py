@@ -1,4 +1,4 @@
-"""What least squares needs to know of the rows, read once for each partition of the splits."""
+"""Sufficient statistics for least squares, read once per partition of the splits."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -256,7 +256,7 @@ def _are_small(folds):
 
 
 def may_have_moments(batch: SparseBatch) -> bool:
-    """Whether second moments of so many features take less than sparse rows are worth."""
+    """Whether second moments of so many features take less memory than the sparse rows."""
     return batch.n_features <= min(MOST_SPARSE_FEATURES, batch.n_rows)
 
 

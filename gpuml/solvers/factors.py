@@ -143,7 +143,7 @@ def centred_rows(stacked: Stacked, fit_intercept: bool) -> LeastSquaresRows:
 
 
 def about_mean(stacked: Stacked) -> Stacked:
-    """The same rows with their mean as the shift, and zeros in what is left of constant columns."""
+    """The rows about their mean, with zeros for constant columns."""
     xp = namespace(stacked.rows)
     ones, values = stacked.rows[:, -1:], stacked.rows[:, :-1]
     weight = xp.sum(ones**2)
@@ -154,7 +154,7 @@ def about_mean(stacked: Stacked) -> Stacked:
 
 
 def without_rounding(values: Array, mean: Array, norm: Array, xp: Any) -> Array:
-    """Rows (m, q) less their means (q,), with zeros for what is left of constant columns.
+    """Rows (m, q) less their means (q,), with zeros for columns that are constant up to rounding.
 
     That is rounding; it must not pass for a direction. `norm` is that of a column of ones.
     """
@@ -245,7 +245,7 @@ def _solve_rows(problem, alphas, rcond, by_qr=True):
 
 
 def _solve_augmented(rows, p, alpha, xp):
-    """Coefficients (p, t) from a QR of [A b; sqrt(alpha) I 0]; None where that is near singular."""
+    """Coefficients (p, t) from a QR of [A b; sqrt(alpha) I 0]; None if it is nearly singular."""
     if alpha > 0:
         penalty = xp.concat(
             [

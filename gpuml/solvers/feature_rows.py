@@ -81,7 +81,7 @@ def transposed_image(block: Block, W: Array, fill: Array | None) -> Array:
 
 
 def _filled(block, of_codes, of_missing, xp):
-    """``X0' of_codes + M' of_missing``, from one reading of the codes."""
+    """``X0' of_codes + M' of_missing``, in one pass over the codes."""
     both = xp.concat([of_codes, of_missing], axis=1)
     codes, marks = products.backward(block, both, True)
     assert marks is not None

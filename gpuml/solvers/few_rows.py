@@ -31,8 +31,8 @@ from gpuml.solvers.lbfgs import Solved
 from gpuml.solvers.loss_rows import LossRows
 from gpuml.solvers.newton import check_squares, grams, unit_diagonal
 
-# Products of columns, and curvatures, take so many bytes at most, and a pass so many
-# multiplications: about what its calls take.
+# Limits for column products and curvatures in bytes, and for a pass in multiplications: about the
+# cost of the calls.
 PRODUCT_BYTES = {"cpu": 2**22, "gpu": 2**28}
 MOST_PRODUCTS = {"cpu": 2**22, "gpu": 2**30}
 # Steps of all models that take so few multiplications are taken in CPU memory.
@@ -68,7 +68,7 @@ def minimise(
     Parameters are those of `lbfgs.minimise`, but for the rows, and the sums `total` (S,) of their
     weights in each split.
     """
-    # Where steps are small they are taken in CPU memory, where they take no launches.
+    # Small steps run in CPU memory, without launches.
     n_candidates, n_splits, k, q = start.shape
     small = n_candidates * n_splits * (k * q) ** 3 <= MOST_STEPS_HERE
     place = HOST if small else data.place
@@ -106,7 +106,7 @@ def minimise(
                 W, step_to = xp.where(chosen, trial, W), xp.where(chosen, after, step_to)
                 slope = np.where(refused, slope, ahead)
                 violation = np.where(refused, violation, size)
-            else:  # who is done stays where it was
+            else:  # finished models do not move
                 W, step_to, slope, violation, step = trial, after, ahead, size, np.ones(grid)
             better = violation < GAIN * best
             best, waited = np.where(better, violation, best), np.where(better, 0, waited + 1)
@@ -149,7 +149,7 @@ class _Rows:
 
     @classmethod
     def of(cls, data: LossRows, total: Array, shape: tuple[int, ...]) -> "_Rows":
-        """What passes of models (C, S, k, q) need of the rows."""
+        """The data that passes of models (C, S, k, q) need."""
         xp, n_rows = data.place.xp, data.n_rows
         X = data.design.stored.block(slice(0, n_rows)).dense()
         Z = xp.concat([X, xp.ones((n_rows, 1), dtype=xp.float64, device=device_of(X))], axis=1)
@@ -251,7 +251,7 @@ class _Models:
 
 
 def _sums(rows, W, total):
-    """Gradients and Hessians (C, S, k q + (k q)^2) of what a shard has of the mean loss."""
+    """The share of a shard in gradients and Hessians (C, S, k q + (k q)^2) of the mean loss."""
     W, total = move(W, rows.place), move(total, rows.place)
     *grid, k, q = W.shape
     if rows.n_rows == 0:

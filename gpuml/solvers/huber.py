@@ -165,7 +165,7 @@ class _Point:
 
 
 def cholesky(matrix: np.ndarray):
-    """Cholesky factor of a matrix, with what it takes more on the diagonal to have one."""
+    """The Cholesky factor of a matrix, with enough added to the diagonal that it exists."""
     size = np.diagonal(matrix).copy()
     size = np.where(size > 0, size, 1.0)
     more = 0.0

@@ -1,4 +1,4 @@
-"""Principal components of rows that come in batches, each of which is seen once.
+"""Principal components of rows in batches, each of which is read once.
 
 The rows seen so far are remembered as k scaled components ``diag(s) V``, their mean and their
 number. With a batch B of b rows, the SVD of

@@ -76,7 +76,7 @@ def solve_inside(
 
 
 def _pays(data, penalty, start, options, *, has_l1):
-    """Whether passes take longer the more models there are, and rows are read as they are."""
+    """Whether the time of passes grows with the number of models, and rows are read unchanged."""
     if isinstance(data.design.stored, Divided) or isinstance(data.design, Beside):
         return False
     if passes_by_rows(data, penalty, start.shape, options, has_l1=has_l1) < options.max_iter:
@@ -97,7 +97,7 @@ def _penalty_of(penalty, splits):
 
 
 def _take(values, splits, axis=1):
-    """What some splits have; what all of them share stays as it is."""
+    """The entries for some splits; entries that all splits share do not change."""
     if values.shape[axis] == 1:
         return values
     xp = namespace(values)

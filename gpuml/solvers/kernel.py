@@ -19,7 +19,7 @@ from gpuml.solvers._blocks import quiet
 # How much larger than the variance of a feature the square of its distance from the shift may be:
 # it takes so much of the precision of squares.
 MOST_LOST = 1e3
-# Rows of so many bytes, squared, stay in a cache.
+# Squares of so many bytes of rows stay in a cache.
 CACHE_BYTES = 2**19
 # A variance of less than this share of that square is rounding.
 ROUNDING = 1e-13
@@ -134,7 +134,7 @@ def centred_kernel(kernel: Kernel, row_counts: np.ndarray, fit_intercept: bool) 
         K = K - cross[:, :, None] - cross[:, None, :] + square[:, None, None]
         y = y - y_mean[:, None, :]
     else:
-        # Without an intercept the shift must come out again: K of X + shift.
+        # Without an intercept, remove the shift again: K of X + shift.
         along = _taken((kernel.X @ kernel.shift[:p])[None, :], index, xp)
         K = K + along[:, :, None] + along[:, None, :] + xp.sum(kernel.shift[:p] ** 2)
         y = y + kernel.shift[p:]

@@ -23,7 +23,7 @@ from gpuml._arrays.ops import solve_spd
 
 @dataclass(frozen=True)
 class LeftOut:
-    """What all splits that leave out one row have in common.
+    """The data that all leave-one-out splits share.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ class LeftOut:
 
 
 def _inverse(A, alpha, xp):
-    """``(A + alpha I)^{-1}`` and its condition number, inf where it is not positive definite."""
+    """``(A + alpha I)^{-1}`` and its condition number, inf if it is not positive definite."""
     eye = xp.eye(A.shape[0], dtype=xp.float64, device=device_of(A))
     G, condition = solve_spd(A + alpha * eye, eye, xp)
     condition = float(condition)

@@ -38,18 +38,18 @@ TOLERANCE = 1e-10
 LEAST_PENALTY = 1e-12
 # A vector with so little that is new is rounding: the space is complete.
 NOTHING_NEW = 1e-13
-# What reading an entry of K takes, in multiplications, and what the factors of a matrix take, in
-# those of products of its order.
+# The time to read an entry of K, in multiplications, and to factor a matrix, in products of its
+# order.
 READING = 32.0
 FACTORS = 0.5
-# Vectors may take so many bytes, however few are said to be free.
+# Vectors may always take so many bytes, even if less memory seems free.
 LEAST_ROOM = 2**26
-# An inverse for each penalty, with refinement, pays next to so many steps. It takes as long as so
-# many products of matrices of the order of K. Of fewer splits nobody asks what they leave out.
+# An inverse per penalty, with refinement, replaces so many iterative steps. It takes as long as so
+# many products of matrices of the order of K; with fewer splits it does not pay.
 USUAL_STEPS = 64
 INVERSE = 8
 MANY_SPLITS = 20
-# Steps are looked at so many at a time, of which a device knows nothing.
+# So many steps run between two checks, during which a device does not wait.
 STEPS_AT_ONCE = 8
 # The share of the time of factors that steps may take before they are given up.
 WORTH = 0.5
@@ -184,7 +184,7 @@ def _one_step(K, roots, V, step, threads):
     new = _times(K, roots * last, threads) * roots
     size, diagonal = xp.sqrt(xp.sum(new * new, axis=1)), xp.sum(new * last, axis=1)
     before = V[:, : step + 1, :]
-    # The last two are taken out first, and then all: what rounding leaves would be found again.
+    # First against the last two vectors, then against all, which removes what rounding left.
     for vector in (last, V[:, max(step - 1, 0), :]):
         new = new - xp.sum(new * vector, axis=1)[:, None] * vector
     inside = before @ new[..., None]

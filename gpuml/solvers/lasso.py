@@ -42,7 +42,7 @@ MATRIX_BYTES = {True: 2**28, False: 2**32}
 # Features up to which paths from moments on a GPU are followed in CPU memory: a path is one change
 # of signs after the other, each of which is dozens of launches there and a few vectors here.
 MOST_FEATURES_HERE = 2048
-# What the solvers are asked for: systems on the signs of a model are exact, so it costs little.
+# The accuracy of the solvers: systems on the signs of a model are exact, so it costs little.
 VIOLATION = 1e-12
 
 
@@ -163,7 +163,7 @@ def solve_described(
 
 
 def _solve_nearby(total, penalties, max_iter, start, splits):
-    """As `_solve_parts`, in CPU memory where that is sooner; models are where the moments are."""
+    """As `_solve_parts`, but in CPU memory if that is faster; models are where the moments are."""
     place = place_of(total.gram)
     if place.is_host or total.n_features > MOST_FEATURES_HERE:
         return _solve_parts(total, penalties, max_iter, start, splits)
@@ -221,12 +221,12 @@ def standardise(moments: Moments, fit_intercept: bool) -> Standard:
     p = moments.n_features
     t = moments.shift.shape[-1] - p
     weight = moments.gram[:, -1, -1]
-    # With y among the features its centred squares come out too.
+    # With y among the features, this also gives its centred squares.
     normal = normal_equations(replace(moments, n_features=p + t), fit_intercept)
     W = weight[:, None, None]
     H = normal.xx[:, :p, :p] / W
     g = xp.matrix_transpose(normal.xx[:, :p, p:]) / W
-    # A column that is constant but for rounding has no direction.
+    # A column that is constant up to rounding has no direction.
     known = xp.linalg.diagonal(normal.xx) > normal.noise
     known = known[:, :p]
     H = xp.where(known[:, :, None] & known[:, None, :], H, xp.zeros_like(H))

@@ -56,7 +56,7 @@ class Problem(Protocol):
 
 @dataclass(frozen=True)
 class Solved:
-    """Where iterations ended, on the device but for `n_iter`.
+    """The state of iterations at their end, on the device except for `n_iter`.
 
     Attributes
     ----------
@@ -220,7 +220,7 @@ class _Iteration:
         return (self.waited >= PATIENCE) & (np.abs(self.slope) <= precision)
 
     def select(self, problem, index):
-        """Go on with some of the candidates only."""
+        """Continue with some of the candidates only."""
         chosen = self.xp.asarray(index, device=device_of(self.W))
         self.problem = problem
         for name in ("W", "direction"):
@@ -274,7 +274,7 @@ class _Found:
         self.stalled = np.zeros(shape, dtype=bool)
 
     def put(self, candidates, now, positions):
-        """Keep what the iteration has at some positions as that of some candidates."""
+        """Store the current state of some positions as that of some candidates."""
         W = now.closed()
         for candidate, position in zip(candidates, positions, strict=True):
             self.W[int(candidate)] = W[int(position), ...]

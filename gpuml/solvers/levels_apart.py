@@ -1,4 +1,4 @@
-r"""Ridge regression with categories of so many levels that no sums over pairs of them are taken.
+r"""Ridge regression with categories of too many levels for sums over pairs.
 
 The objective is that of `solvers.ridge`, of models :math:`W x_i + g_{l(i)} + b` with a coefficient
 for each level l of one column, penalised like all others. Levels exclude each other, so that their

@@ -165,7 +165,7 @@ def solve(
 def passes_by_rows(
     data: LossRows, penalty: Penalty, shape: tuple[int, ...], options: Options, *, has_l1: bool
 ) -> int:
-    """After how many passes models (C, S, k, q) go on in the space of the rows.
+    """The number of passes after which models (C, S, k, q) continue in the space of the rows.
 
     At most ``options.max_iter``, for never.
     """
@@ -180,8 +180,8 @@ def _solve_in_parts(data, penalty, start, options, *, has_l1, rarest):
     size = max(1, options.memory // _bytes_per_candidate(start, options))
     method = solve_sparse if has_l1 else solve_smooth
     parts = []
-    # Threads of BLAS would wait for each other in every one of many small products: ours each do
-    # products of their own. Where rows are few, finding out takes longer than the products.
+    # BLAS threads would wait for each other in each of many small products; gpuml's threads each do
+    # products of their own. With few rows, deciding takes longer than the products.
     alone = data.place.kind != "numpy" or (not has_l1 and few_rows.are_few(data, start.shape))
     data = data if alone else replace(data, threads=own_threads(data.place))
     with nullcontext() if alone else one_blas_thread():
@@ -209,7 +209,7 @@ def _inverse_at(rows, W, penalty, shared):
 def _bytes_per_candidate(start, options):
     _, n_splits, k, q = start.shape
     order = k * q
-    # Others take Hessians only where there is room; Newton's method has to.
+    # Other methods use Hessians only if there is room; Newton's method needs them.
     matrices = MATRICES_AT_ONCE * order if options.newton else 0
     return 8 * n_splits * order * (VECTORS_PER_MODEL + matrices)
 
@@ -270,7 +270,7 @@ def _squares(rows):
 
 
 def _near_minimum(data, penalty, start, options, rarest):
-    """The minimum for an evenly spaced sample of rows, where that is cheap and near."""
+    """The minimum for an evenly spaced sample of rows, if that is cheap and near."""
     if has_cheap_squares(data):
         return start  # of a level that few rows have, a sample shows less than nothing
     step = data.n_rows // sample_size(data)

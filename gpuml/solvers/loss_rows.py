@@ -1,4 +1,4 @@
-"""Gradients and curvatures of many linear models from one reading of their common rows.
+"""Gradients and curvatures of many linear models, from one pass over their common rows.
 
 Models stand on a grid of candidates x splits, W of shape (C, S, k, q): k vectors of q = p + 1
 numbers, the intercept last. All of them are rows of one matrix, so that margins and gradients of
@@ -121,7 +121,7 @@ class LossRows(Aligned):
         n_rows = len(range(step // 2, self.n_rows, step))
         shards = design.shards.map(LossRows.every, step)
         if 8 * n_rows * self.n_features <= GATHER_BYTES:
-            nowhere: Any = ()  # those who have the shards know a client, which goes nowhere
+            nowhere: Any = ()  # holders of shards know a client, which cannot be pickled
             like = replace(self, design=_read_from(self.design, replace(design, shards=nowhere)))
             shards = shards.gathered(_columns_of, partial(_joined, like=like))
         X = Absent((n_rows, self.n_features), np.dtype(float))
@@ -187,7 +187,7 @@ def own_threads(place: Place) -> int:
 
 
 def _asked(rows, function, *args):
-    """What is asked of rows, in as many threads as there are where they are."""
+    """A function of the rows, in parallel threads where the rows are."""
     rows = replace(rows, threads=own_threads(rows.place))
     with one_blas_thread() if rows.place.kind == "numpy" else nullcontext():
         return function(rows, *args)
@@ -211,7 +211,7 @@ def _joined(columns, like):
 
 
 def _columns_of(data):
-    """X, target and weights, which other shards may need where this one has none."""
+    """X, target and weights, because other shards may need weights if this one has none."""
     weights = data.weights
     if weights is None:
         xp = data.place.xp
@@ -283,7 +283,7 @@ def _row_gradients(data, W):
 
 @dataclass
 class _OfSplits:
-    """Vectors of all models (k C S, p), of which those of some splits are taken out once."""
+    """Vectors of all models (k C S, p); those of some splits are extracted once."""
 
     coef: np.ndarray
     offset: np.ndarray

@@ -24,10 +24,10 @@ import numpy as np
 from gpuml._arrays import Array, device_of, is_numpy, move, namespace, place_of, to_host
 from gpuml.solvers.pinball import Programs, solve_programs
 
-# Rows, rows for each coefficient, and one row in so many, that may change sides between models.
+# Minimum rows, rows per coefficient, and one in so many rows, that may change sides between models.
 FEWEST, PER_COEFFICIENT, ONE_IN = 2000, 20, 20
-# One row in so many is of the sample that begins. About the root of coefficients per row of it is
-# what its model is wrong by, and so many times that a share of the rows may change sides.
+# The first sample has one in so many rows. Its model is wrong by about the root of coefficients per
+# row, and this many times that share of the rows may change sides.
 SAMPLE, NEAR = 8, 3.0
 # Of the objective, the gap at which steps end: its root is how far b may be off.
 GAP = 1e-14
@@ -50,7 +50,7 @@ class Kinks:
         return self.y - A @ move(coef, place_of(A))
 
     def some(self, index: Array, times: float = 1.0) -> "Kinks":
-        """Those of some rows, at so many times their prices."""
+        """Kinks for some rows, with prices multiplied by `times`."""
         xp = namespace(index)
         y, lower, upper = (xp.take(a, index, axis=1) for a in (self.y, self.lower, self.upper))
         return Kinks(y, times * lower, times * upper)
@@ -125,14 +125,14 @@ def _fit(A, kinks, near):
         n_wrong = int(xp.sum(xp.astype(wrong, xp.int64)))
         if not n_wrong:
             return replace(found, n_steps=n_steps)
-        # Who few rows are wrong about is near; the more there are, the more are going to be.
+        # Models with few wrong rows are near the end; more wrong rows need a wider band.
         e, few = after, max(fewest, (2 + turn) * n_wrong)
     found = _solve(A, kinks)
     return replace(found, n_steps=n_steps + found.n_steps)
 
 
 def _nearest(e, few, xp):
-    """Which rows (m,) are so many that are nearest to a target of theirs."""
+    """The rows (m,) that are nearest to one of their targets."""
     distance = xp.min(xp.abs(e), axis=0)
     few = min(few, distance.shape[0] - 1)
     if is_numpy(distance):

@@ -147,7 +147,7 @@ def _groups(sizes: np.ndarray) -> list[tuple[int, int, int]]:
 
 
 def _total(kind: Kind, space: Space, n_components: int, of_tile: Callable[..., Any]) -> Any:
-    """The sum over tiles of what is said of rows (p, m) and their features, in their order."""
+    """The sum of a function of rows (p, m) and their features over tiles, in order."""
     n_numbers = n_components + 2 * kind.n_features(space.rows.shape[0])
     tiles = list(_tiles(space, n_numbers))
 
@@ -175,7 +175,7 @@ def _tiles(space: Space, n_numbers: int) -> Iterator[slice]:
 
 
 def _scatter_of(kind: Kind, space: Space, shares: Callable[..., Array]) -> Any:
-    """The `Scatter` of shares that are known, or found anew."""
+    """The `Scatter` of known or recomputed shares."""
 
     def scatter(which: np.ndarray, means: Array) -> Array:
         xp = namespace(means)
@@ -241,7 +241,7 @@ def expectation_maximisation(
     precision: float,
     told: Callable[[int, float, float], None] | None = None,
 ) -> list[End]:
-    """Where each run comes to.
+    """The mixtures in which the runs end.
 
     Parameters
     ----------

@@ -37,11 +37,11 @@ from gpuml.solvers import _few_rows
 from gpuml.solvers._blocks import Blocks, quiet, sum_blocks
 from gpuml.solvers.numbered_rows import NumberedBatch
 
-# So many rows, evenly spaced, give the shifts of all atoms, and at least so many that of each. A
+# So many evenly spaced rows determine the shifts of all atoms, and at least so many each atom's. A
 # shift need only be near the mean.
 SHIFT_ROWS = 1024
 FEWEST_SHIFT_ROWS = 64
-# Sums of squares below this have lost digits to what float64 has no numbers for, or are zero.
+# Smaller sums of squares have lost digits to underflow, or are zero.
 LEAST_SQUARE = 1e-290
 
 
@@ -92,7 +92,7 @@ class Moments:
         apart = xp.concat([apart, xp.zeros_like(apart[..., :1])], axis=-1)
         sums = self.gram[:, :, -1] + 0.5 * self.gram[:, -1, -1][:, None] * apart
         sums = counts[:, :, None] * sums
-        # One product of (S, q, 2 A) and (S, 2 A, q), for what a sum of two would read and write.
+        # One product of (S, q, 2 A) and (S, 2 A, q), to avoid the memory traffic of a sum of two.
         left, right = xp.concat([sums, apart], axis=1), xp.concat([apart, sums], axis=1)
         gram = total.gram
         gram += xp.matrix_transpose(left) @ right
@@ -212,7 +212,7 @@ def atom_moments(
 
 
 def _own_moments(folds, atoms, block_bytes):
-    """Moments of the atoms of a shard, with shifts of its own: they need no reading before."""
+    """Moments of a shard's atoms with their own shifts, which need no earlier pass."""
     atoms = atoms_here(folds, atoms)
     shifts = atom_shifts(folds.batch, atoms)
     gram = _grams(folds, atoms, shifts, block_bytes, None, False, False)

@@ -54,7 +54,7 @@ class Votes:
         self._counted, self._votes = 0, self._none()
 
     def of(self, k: int) -> Array:
-        """Votes of the first k; fewer than those of the last call are counted anew."""
+        """Votes of the first k neighbours; fewer than in the last call start from zero."""
         if k < self._counted:
             self._counted, self._votes = 0, self._none()
         xp = namespace(self._votes)

@@ -50,7 +50,7 @@ class Objective:
     penalty: Penalty
 
     def gradient(self, W: Array, *, begins: bool = False) -> Array:
-        """Gradients (C, S, k, q) of all but the l1 part at models W, where these are.
+        """Gradients (C, S, k, q) at models W, without the l1 part.
 
         Where models begin, those of all candidates may be the same: one is read for all then.
         """
@@ -222,7 +222,7 @@ def inverse_curvature(
 
 
 def are_alike(W: Array) -> bool:
-    """Whether several candidates' models (C, S, k, q) are the same, as where they begin."""
+    """Whether several candidates have the same models (C, S, k, q), as at the start."""
     return W.shape[0] > 1 and bool(namespace(W).all(W[:1, ...] == W))
 
 
@@ -323,7 +323,7 @@ def _add_coupled(total, w, c, X):
 
 
 def _blocks(data, n_models, order):
-    """Rows in pieces of which weighted copies, as wide as a model has coefficients, fit."""
+    """Blocks of rows small enough for weighted copies as wide as a model's coefficients."""
     bound = CPU_COPY_BYTES if data.place.kind == "numpy" else GPU_COPY_BYTES
     columns = order + data.n_features + 2 * data.n_vectors * n_models
     size = max(SMALLEST_BLOCK_ROWS, bound // (8 * columns))

@@ -1,4 +1,4 @@
-"""Batches whose rows are no array: X holds their numbers, and whoever needs rows looks them up."""
+"""Batches whose X has row numbers, which are looked up on demand."""
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from gpuml.designs import Design
 
 @dataclass(frozen=True)
 class NumberedBatch(Batch):
-    """Rows by their numbers X (n, 1): who takes rows of a batch takes these.
+    """Rows by number: X is (n, 1), and `rows` gives the rows themselves.
 
     Attributes
     ----------

@@ -41,7 +41,7 @@ from gpuml.solvers.refresh import CPU_COSTS, MATRICES_AT_ONCE, SAMPLE_ROWS
 WORTH_SAMPLING = 16
 # Pairs of steps and changes of gradients that are kept.
 MEMORY = 10
-# What Python takes for a pass of one model, in multiplications.
+# The overhead of Python per pass of one model, in multiplications.
 PASS_HERE = 1e6
 # The first Hessian is of this part of the rows, the next ones of twice as many.
 FIRST_PART = 4
@@ -233,7 +233,7 @@ class _Steps:
         return (n_passes - BETTER) * one_pass > hessian
 
     def take_hessian(self, w):
-        """A Hessian at w, of so many rows as it is the turn of; what was learnt is forgotten."""
+        """Compute a Hessian at w from the next sample of rows, and forget what steps taught."""
         data, coupled, W = self.data, self.data.loss.coupled, w.reshape(self.shape)
         rows = data if self.n_rows == data.n_rows else data.every(data.n_rows // self.n_rows)
         self.n_rows = min(2 * self.n_rows, data.n_rows)
@@ -261,7 +261,7 @@ class _Steps:
         self.factor, self.pairs = (factor, scale), []
 
     def hessian_of_all(self, W):
-        """The Hessian (q, q) of all rows, which are few, where there is one vector."""
+        """The Hessian (q, q) of all rows, if they are few and there is one vector."""
         data, coef = self.data, W[0, 0]
         X = data.design.block(slice(0, data.n_rows)).dense()
         z = coef[:, :-1] @ X.T + coef[:, -1:]

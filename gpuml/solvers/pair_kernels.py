@@ -16,9 +16,9 @@ from gpuml._arrays import Array, is_numpy, namespace
 from gpuml._arrays.threads import blas_threads, ordered_map
 from gpuml.data import cut
 
-# Of NumPy's functions of each entry threads get blocks of so many bytes, which stay in a cache.
+# Threads apply NumPy functions to blocks of this many bytes, which stay in a cache.
 BLOCK_BYTES = 2**18
-# Of so many rows, about, a median is taken.
+# The median uses about so many rows.
 FEW_ROWS = 100
 BASES = {
     "linear": "inner",
@@ -74,7 +74,7 @@ class PairKernel:
         return BASES[self.name]
 
     def of_base(self, base: Array, n_features: int, *, in_place: bool = False) -> Array:
-        """Kernels of pairs whose base is known; `in_place` says that nobody needs that any more."""
+        """Kernels of pairs from their base; `in_place` allows overwriting the base."""
         gamma = self.gamma
         if gamma is None:
             gamma = 1.0 if self.name == "chi2" else 1.0 / n_features
@@ -143,7 +143,7 @@ def pair_base(kind: str, X: Array, Y: Array | None = None) -> Array:
 
 
 def _squares(X, Y, same, xp):
-    # Squares of what all rows have in common would cost digits. A median: a wild row does not.
+    # A common offset of all rows would cost digits of squares. A median ignores a wild row.
     few = Y[:: max(1, Y.shape[0] // FEW_ROWS), :]
     middle = xp.sort(few, axis=0)[few.shape[0] // 2, :]
     X, Y = X - middle, Y - middle

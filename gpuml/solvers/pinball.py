@@ -37,7 +37,7 @@ from gpuml.solvers.weighted_sums import weighted_grams
 GAP, MOST_STEPS = 1e-11, 300
 # And the gap that will do where rounding keeps it from falling further.
 STUCK_GAP = 1e-10
-# Of the way to the border, what a step takes.
+# The share of the distance to the border that a step takes.
 SHARE = 0.9995
 # Of a typical residual, how far from 0 all begin.
 MARGIN = 0.5
@@ -58,7 +58,7 @@ class Fitted:
 
 @dataclass(frozen=True)
 class Programs:
-    """K programs: of the same rows, or each of its own.
+    """K programs, with common rows or each with its own.
 
     Attributes
     ----------
@@ -144,7 +144,7 @@ class Programs:
         return cls(X, y, lower, upper, first.penalised, n_rows)
 
     def of_rows(self, m: int) -> "Programs":
-        """The same programs, each of its own m rows, those of which there are no more being 0."""
+        """The same programs with m own rows each; missing rows are 0."""
         xp, n_programs = namespace(self.y), len(self.n_rows)
         own, q = self.X.shape[-2:]
         X = xp.broadcast_to(self.X, (n_programs, own, q))
@@ -304,7 +304,7 @@ def _solve(programs, start, enough):
         values, gaps, products = to_host(looked_at)
         size = values if scale is None else abs(values) + scale[open_]
         done = (gaps <= enough * size) | (values == 0.0)
-        # Where rounding is all of the gap, steps would go on until nothing is a number.
+        # If the gap is only rounding, further steps would end in nan.
         stuck = products <= EPS * gaps
         done |= stuck & (gaps <= STUCK_GAP * size)
         ended = done | stuck | (n_steps == MOST_STEPS)
@@ -431,7 +431,7 @@ def _are_known(condition):
 
 
 def _refined(matrices, inverse, sides):
-    """Solutions by inverses, and once more of what is left."""
+    """Solutions by inverses, with one step of refinement."""
     sides = sides[:, :, None]
     found = inverse @ sides
     return (found + inverse @ (sides - matrices @ found))[:, :, 0]

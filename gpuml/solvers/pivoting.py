@@ -37,7 +37,7 @@ PATIENCE = 3
 LONGER = 4.0
 # Walks after a leap that failed: one, and twice as many after each further one, up to this.
 MOST_WALKS = 64
-# So many walks in a row that get nowhere: columns are tied.
+# So many walks in a row without progress mean that columns are tied.
 MOST_IDLE = 20
 IDLE = 1e-12
 
@@ -123,7 +123,7 @@ def _begin(problem, v, xp):
 
 
 def _leap(problem, paths, u, solved, g, todo, tol, xp):
-    """Accept u where nothing contradicts it; else exchange, or walk where that does not help."""
+    """Accept u if nothing contradicts it; else exchange, or walk if exchanges do not help."""
     u, exchanged, contradictions = _check(problem, u, g, paths.signs, tol, xp)
     count = to_host(xp.where(solved, contradictions, xp.full_like(contradictions, -1)))
     good = todo & (count == 0)

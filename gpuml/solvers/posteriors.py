@@ -191,7 +191,7 @@ def posterior_mode(K: Array, y: Array, f: Array | None, most: int) -> Mode:
 
 
 def positive_factor(A: Array) -> Factor:
-    """The factor of ``I + A``; nobody needs A any more.
+    """The factor of ``I + A``, which overwrites A.
 
     Raises
     ------

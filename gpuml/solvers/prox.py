@@ -34,7 +34,7 @@ from gpuml.penalties import Penalty
 from gpuml.solvers._patterns import Factors, Quadratic, solve_on, times
 from gpuml.solvers.pivoting import follow_path
 
-# Descent that has not got anywhere in so many iterations is at the limit of rounding.
+# Descent without progress in so many iterations has reached rounding.
 PATIENCE = 5
 
 
@@ -273,7 +273,7 @@ def _along_ray(problem, point, step, xp):
     rises = xp.cumulative_sum(xp.take_along_axis(jump, order, axis=-1), axis=-1)
     finite = xp.isfinite(kinks)
     at = xp.where(finite, kinks, zero)
-    # The derivative rises along the ray; its root lies past every kink where it is negative.
+    # The derivative rises along the ray; its root lies after every kink where it is negative.
     passed = finite & (bend[..., None] * at + slope[..., None] + rises < 0)
     n_passed = xp.sum(xp.astype(passed, xp.int64), axis=-1)[..., None]
     rises = xp.concat([zero[..., :1], rises], axis=-1)
@@ -286,5 +286,5 @@ def _along_ray(problem, point, step, xp):
     root = xp.where(curved, root, xp.inf)
     t = xp.where(root < next_kink, root, next_kink)
     t = xp.where(falling & xp.isfinite(t), t, xp.zeros_like(t))
-    # Whoever crosses zero exactly there stays at zero.
+    # Coordinates that cross zero exactly there stay at zero.
     return xp.where(kink == t, zero, v + t * step)

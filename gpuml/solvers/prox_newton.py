@@ -34,7 +34,7 @@ from gpuml.solvers.prox import minimise_quadratic
 OVERSHOOT = 0.1
 # Keeps directions that neither rows nor penalty determine from blowing up.
 RIDGE = 1e-10
-# Up to so many coefficients a step goes all the way to the minimum on a CPU too.
+# With at most so many coefficients, a step on a CPU also goes all the way to the minimum.
 FEW_COEFFICIENTS = 128
 # A step that goes there in part stops at this share of the violation at its start.
 APPROACH = 0.1

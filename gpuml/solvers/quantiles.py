@@ -24,7 +24,7 @@ from gpuml._arrays.ops import EPS
 from gpuml.solvers.pinball import GAP, Fitted, Programs, solve_programs
 from gpuml.solvers.weighted_sums import BLOCK_NUMBERS, DEVICE_NUMBERS
 
-# One of so many rows is in the sample; the gap at which a model of a sample is good enough.
+# The sample has one in so many rows; and the gap at which its model is good enough.
 FEWER, NEARLY = 4, 1e-5
 # Rows near the plane, over the root of features times rows times `FEWER`: two and a half standard
 # deviations of what a model of the sample is off, above and below, whatever the distribution.
@@ -39,7 +39,7 @@ ROUNDING = 64 * EPS
 
 @dataclass(frozen=True)
 class Rows:
-    """Some rows, of which models of K quantiles are to be found.
+    """Rows for which models of K quantiles are needed.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Rows:
         return Programs.of(self.X, one * self.y, one * self.weight, self.quantiles, self.penalties)
 
     def asked(self, programs: Programs, start: Array | None, enough: float) -> "Asked":
-        """Programs of these models."""
+        """Programs for these models."""
         return Asked(programs, start, enough, (self.penalties[0] > 0).tobytes())
 
     def models(self, some: Any) -> "Rows":
@@ -79,7 +79,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Asked:
-    """Programs with coefficients (K, q) to begin with or None, and the gap that will do."""
+    """Programs with initial coefficients (K, q) or None, and the gap to reach."""
 
     programs: Programs
     start: Array | None
@@ -92,7 +92,7 @@ class Asked:
         return self.enough, self.pattern
 
 
-# Asks for solutions of programs, which it is sent, until it has the models.
+# Yields programs and receives their solutions, until it has the models.
 Solving = Generator[Asked, list[Fitted], list[Fitted]]
 
 
@@ -121,7 +121,7 @@ def fit_quantiles(parts: Sequence[Rows]) -> list[list[Fitted]]:
 
 
 def _side_by_side(asked):
-    """Numbers of what is solved at once: of equal kind, and as much as there is room for."""
+    """Numbers of programs to solve together: of one kind, as many as memory allows."""
     by_key: dict[Any, list[list[int]]] = {}
     for i, one in asked.items():
         groups = by_key.setdefault(one.key, [[]])
@@ -184,7 +184,7 @@ def _fit(rows: Rows, enough: float, numbers: int) -> Solving:
 
 
 def _numbers_at_once(X):
-    """Numbers of the rows of all programs that there are at once."""
+    """How many numbers the rows of all programs may have at once."""
     if is_numpy(X):
         return BLOCK_NUMBERS
     return max(DEVICE_NUMBERS, free_bytes(place_of(X)) // BYTES_PER_NUMBER)
@@ -204,7 +204,7 @@ def _of_a_sample(rows: Rows, numbers: int) -> Generator[Asked, list[Fitted], np.
 
 
 class _Nearby:
-    """Models of all rows, most of which are known by their side of the plane."""
+    """Models of all rows, most of which are on a known side of the plane."""
 
     def __init__(self, rows: Rows):
         self.rows = rows
@@ -212,7 +212,7 @@ class _Nearby:
         self.xp: Any = namespace(rows.X)
 
     def fit(self, coef: Array, n_near: int, enough: float) -> Solving:
-        """Begin with coefficients (K, q), and with so many rows near each plane."""
+        """Start with coefficients (K, q), and with so many rows near each plane."""
         xp, open_ = self.xp, np.arange(len(self.rows.quantiles))
         found: list[Any] = [None] * len(open_)
         r = self._residuals(coef)
@@ -255,7 +255,7 @@ class _Nearby:
         return ROUNDING * size[:, None]
 
     def _width(self, r, n_near):
-        """Of the band that has about so many rows, (K, 1)."""
+        """The width (K, 1) of the band with about so many rows."""
         xp, m = self.xp, r.shape[1]
         if n_near >= m:
             return xp.full_like(r[:, :1], xp.inf)
@@ -290,7 +290,7 @@ class _Nearby:
         return Programs.of(X, y, weight, own.quantiles, own.penalties, n_rows)
 
     def _sum(self, some):
-        """A row (K, 1, q), target and weight (K, 1) that stand for rows on one side."""
+        """A row (K, 1, q), target and weight (K, 1) that replace the rows on one side."""
         xp = self.xp
         own = xp.where(some, self.weight, 0.0)
         weight = xp.sum(own, axis=1, keepdims=True)

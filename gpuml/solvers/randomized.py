@@ -28,7 +28,7 @@ from gpuml.solvers.moments import atom_shifts
 
 @dataclass(frozen=True)
 class DenseRows:
-    """Rows A (n, p) of a batch, less a mean (p,) where one is given; read block by block.
+    """Rows A (n, p) of a batch, less a mean (p,) if given; read block by block.
 
     Products are float64, in the library and on the device of `like`.
     """
@@ -60,7 +60,7 @@ class DenseRows:
 
 @dataclass(frozen=True)
 class SparseRows:
-    """Rows of a sparse matrix (CSR or CSC, float64), less a mean (p,) where one is given."""
+    """Rows of a sparse matrix (CSR or CSC, float64), less a mean (p,) if given."""
 
     X: Any
     mean: Array | None

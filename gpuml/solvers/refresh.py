@@ -1,4 +1,4 @@
-"""When many models' Hessians are taken anew, from how many rows, and for whom."""
+"""When to recompute Hessians of many models, from how many rows, and for which models."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +17,7 @@ SAMPLE_PART = 8
 SMALLEST_SAMPLE = 1024
 # Below this ratio of rows to sample the sample is not worth its own passes.
 WORTH_SAMPLING = 3
-# On a device a pass over all rows has to take so many times what a pass takes in any case.
+# On a device, a pass over all rows must take this many times its fixed cost.
 WORTH_PASSES = 4.0
 # Copies of Hessians while they are inverted.
 MATRICES_AT_ONCE = 4
@@ -37,7 +37,7 @@ SHARED_TIMES = 4
 
 @dataclass(frozen=True)
 class Costs:
-    """What things take on a device, in numbers of multiplications of a large float64 product.
+    """Costs on a device, in multiplications of a large float64 product.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ def starts_take_longest(data: LossRows, shape: tuple[int, ...]) -> bool:
 
 
 def _products(data, costs, n_models):
-    """What margins and gradients of all rows take."""
+    """The cost of margins and gradients of all rows."""
     design = data.design.stored
     unit = design.entry_cost * (1.0 if design.itemsize > 4 else costs.float32)
     return 4.0 * unit * design.n_entries * n_models
@@ -91,7 +91,7 @@ def sample_size(data: LossRows) -> int:
 
 
 class Refresh:
-    """When to take Hessians anew, from how many rows, and for whom.
+    """When to recompute Hessians, from how many rows, and for which models.
 
     First from a sample of rows, as large as makes the Hessians and the passes with them cheapest,
     and for all splits of a candidate together; later, where steps have not led to the minimum by
@@ -108,7 +108,7 @@ class Refresh:
         self.most_matrices = memory // (8 * MATRICES_AT_ONCE * self.order**2)
         self.square = float(self.order) ** 2
         self.cheap = has_cheap_squares(data)
-        # What the splits of a candidate share, each of them has in coordinates of its own.
+        # Splits with coordinates of their own each need a copy of what they would share.
         self.copies = data.design.n_maps
         if self.cheap:
             self.square = float(k) ** 2 * (data.design.stored.gram_cost + data.n_features)
@@ -116,7 +116,7 @@ class Refresh:
             self.square = float(k * (data.n_features + 1)) ** 2
         self.most_matrices //= self.copies
         self.costs = CPU_COSTS if data.place.is_host else GPU_COSTS
-        # Proximal steps need Hessians from the first on; on a CPU nobody inverts them.
+        # Proximal steps need Hessians from the first step; a CPU does not invert them.
         self.at_once = proximal
         self.inverse = 0.0 if proximal and data.place.is_host else self.costs.one_inverse
         # Of no more rows than coefficients each has directions to itself, which are flat in a split
@@ -129,12 +129,12 @@ class Refresh:
         self.times = 0
 
     def __call__(self, problem: Any, W: Array, n_iter: int) -> Any:
-        """The problem with new Hessians at W, or None to go on with the old ones."""
-        # What steps have taught is more than what expected curvatures tell once more.
+        """The problem with new Hessians at W, or None to keep the old ones."""
+        # The curvature from steps is better than recomputed expected curvatures.
         if self.data.loss.expected and self.times:
             return None
         n_candidates = W.shape[0]
-        # Who has taken many passes is going to take as many more.
+        # A model that took many passes will take about as many more.
         self.earned += self._pass_cost(n_candidates) * max(1.0, n_iter / LINGERING)
         self.passes += 1
         alike = self.cheap and self.times == 0 and are_alike(W)
@@ -180,7 +180,7 @@ class Refresh:
         return n_candidates * self.n_splits <= self.most_matrices * self.copies
 
     def _cost_alone(self, n_candidates, alike):
-        """Hessians of all rows, of each model by itself; candidates that are alike share them."""
+        """The cost of Hessians of all rows, one per model; equal candidates share them."""
         n_matrices = self.n_splits if alike else n_candidates * self.n_splits
         copies = n_candidates if alike else 1
         return self._cost(n_matrices, self.data.n_rows, copies)

@@ -88,7 +88,7 @@ class _Unmade(Elsewhere):
 
     @property
     def name(self):
-        """Of no rows that somebody has."""
+        """Raise NeedsAllRows: no holder has a name for resampled rows."""
         raise NeedsAllRows("Of resamples that moments do not solve, the rows are needed.")
 
 

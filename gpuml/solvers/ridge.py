@@ -45,7 +45,7 @@ from gpuml.solvers.numbered_rows import NumberedBatch
 from gpuml.solvers.shifted import TRIDIAGONAL_FROM, TRIDIAGONAL_FROM_ORDER, solve_by_tridiagonal
 from gpuml.solvers.sparse_ridge import solve_by_iterations
 
-# One eigendecomposition costs about as much as so many Cholesky solves with condition estimates.
+# One eigendecomposition costs as much as about so many Cholesky solves with condition estimates.
 EIGEN_FROM_ALPHAS = 32
 # Models from one form of the matrix that is not scaled have this relative error at most.
 FORM_PRECISION = 1e-10

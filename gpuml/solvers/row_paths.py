@@ -85,7 +85,7 @@ def solve_rows(
 
 
 def _each(solve, folds):
-    """What a function makes of each split, by as many threads as there is memory for copies."""
+    """The results of a function for each split, in as many threads as memory allows."""
     threads = 1
     if folds.n_splits > 1 and may_limit_blas():
         copies = COPIES_BYTES // (8 * folds.batch.n_rows * folds.batch.n_features)
@@ -119,7 +119,7 @@ def _centred(batch: Batch, rows: Rows, fit_intercept: bool) -> _Centred | None:
         X, x_mean, x_scale, total = _about_mean(X, weight, fit_intercept)
         y, y_mean, y_scale, _ = _about_mean(y, weight, fit_intercept)
         is_finite = np.isfinite(sum(a.sum() for a in (x_mean, y_mean, x_scale, y_scale)))
-    # What is wrong with them is for those to say who know what they are called.
+    # The caller reports invalid values, because it knows the names.
     if not is_finite or not total > 0:
         return None
     used = len(X) if weight is None else int(np.count_nonzero(weight))
@@ -152,7 +152,7 @@ def _about_mean(a, weight, fit_intercept):
 def _scale(a, mean, total):
     squares = np.einsum("ij,ij->j", a, a)
     noise = (4 * EPS * np.abs(mean)) ** 2 * total
-    # Squares that overflow stay what they are: the noise may have done so too.
+    # Squares that overflow do not change, because the noise may have overflowed too.
     return np.sqrt(np.where((squares <= noise) & (squares < np.inf), 0.0, squares / total))
 
 

@@ -141,7 +141,7 @@ def over_rows(
     join: Callable[[Any, Any], Any],
     width: int,
 ) -> Any:
-    """A function of runs of rows of a dense block, and where they lie; results are joined in order.
+    """A function of runs of rows of a dense block and their positions; results joined in order.
 
     Where the runs are cut follows from the shape of the block alone. Threads share them on a CPU.
 

@@ -29,8 +29,8 @@ ROUNDING = 1e-11
 # Passes over X that models are expected to take, under losses of bounded curvature and others.
 EXPECTED_PASSES = 10
 EXPECTED_UNBOUNDED = 40
-# What reading X takes, in products with vectors; the eigendecomposition, in inverses of its order;
-# and how many of its steps take as long as a pass, however small they are.
+# The cost of reading X, in products with vectors; of the eigendecomposition, in inverses; and how
+# many of its small steps take as long as a pass.
 READING = 4
 SPECTRUM = 2.0
 STEPS_OF_SPECTRUM = 30
@@ -52,7 +52,7 @@ def has_none(data: LossRows, penalty: Penalty, memory: int) -> bool:
 
 
 def passes_before(data: LossRows, shape: tuple[int, ...], costs: Any, *, newton: bool) -> int:
-    """After how many passes over X models (C, S, k, q) go on in the space of the rows.
+    """The number of passes over X after which models (C, S, k, q) continue in the row space.
 
     At once, where that costs no more than the passes which are expected; else where as many have
     been taken as it costs, since those who took so many are going to take more.
@@ -83,7 +83,7 @@ def passes_before(data: LossRows, shape: tuple[int, ...], costs: Any, *, newton:
 
 
 def words(n_first: int) -> str:
-    """What a plan says of models that go there after so many passes over X.
+    """How a plan describes models that change to the row space after some passes over X.
 
     >>> words(0), words(12)
     ('in the space of the rows', 'in the space of the rows after 12 passes')

@@ -30,7 +30,7 @@ SMALLEST_EIGENVALUE = 1e-12
 
 @dataclass(frozen=True)
 class Information:
-    """The information of weighted rows about coefficients, and what it takes to invert it.
+    """The information matrix of weighted rows, and what is needed to invert it.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ class Information:
         return to_host((total + total.T) / 2)
 
     def leverages(self) -> Array:
-        """``x' A^-1 x`` (n,) of the rows, where these are."""
+        """``x' A^-1 x`` (n,) of the rows, at their place."""
         place, p = self.design.place, self.design.shape[1]
         root = move(self.root, place)
         coef, level = root[:, :p], -(root[:, :p] @ self.mean)
@@ -134,7 +134,7 @@ class Information:
         return total
 
     def to_features(self, covariance: np.ndarray) -> np.ndarray:
-        """A covariance as one of the coefficients of the features as they are."""
+        """A covariance of the coefficients of the original features."""
         p = self.design.shape[1]
         back = np.eye(len(covariance))
         if self.intercept:

@@ -18,7 +18,7 @@ from gpuml._arrays import Array, is_numpy
 from gpuml._arrays.ops import constant
 from gpuml._arrays.threads import threads_for_order
 
-# From so many shifts on a tridiagonal form costs less than a Cholesky factorisation for each.
+# With so many shifts, a tridiagonal form costs less than a Cholesky factorisation per shift.
 TRIDIAGONAL_FROM = 8
 # Smaller matrices are decomposed in the time of the calls that a tridiagonal form takes.
 TRIDIAGONAL_FROM_ORDER = 20

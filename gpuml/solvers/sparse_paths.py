@@ -35,7 +35,8 @@ from gpuml.solvers._bordered import Bordered
 from gpuml.solvers._coordinates import sweep_gram
 from gpuml.solvers._path_sources import Source
 
-# Up to so many coordinates, all are worked on, and sweeps alone solve well-conditioned problems.
+# With at most so many coordinates, all are active, and sweeps alone solve well-conditioned
+# problems.
 ALL_AT_ONCE = 256
 # Sweeps until then, and after how many models that take more of them sweeps are left.
 FIRST_SWEEPS, MOST_LATE = 40, 3
@@ -60,18 +61,18 @@ SWEEPS_SOLVE, FAR, NEXT, PATIENT = 1e-2, 0.3, 0.7, 3
 MOST_SPLITS, LEAST_SPLIT = 8, 0.9999
 # A slope that exceeds l1 by such a share may do so by rounding.
 TIED = 1e-10
-# A system is worth its cost where so many signs are going to change, or such a share of them.
+# A system pays if so many signs will change, or such a share of them.
 FEW_SIGNS, SHARE_OF_SIGNS = 4, 0.03
 # A slope along columns that depend on each other that is rounding.
 FLAT = 1e-9
-# After so many systems it is the turn of sweeps, and after them of twice as many systems.
+# Sweeps start after so many systems, then after twice as many, and so on.
 FEW_STEPS = 3
 # Share of the violation outside the working set that may be left in it.
 ENOUGH = 0.1
 # Violations so small, and how often one may be looked at without being halved: what is left is
 # rounding, or that of columns which are tied but for rounding.
 PATIENCE = (1e-9, 5), (1e-5, 30)
-# The same of all coordinates, whatever the violation, where nobody joins.
+# The same for all coordinates, whatever the violation, if none joins.
 MOST_IDLE = 3
 
 
@@ -151,7 +152,7 @@ class _Working:
         # Coordinates that H does not see may have any slope: they stay at zero.
         self.scale = np.where(self.live, source.scale, np.inf)
         self.largest = np.abs(source.g / self.scale).max(initial=0.0) or 1.0
-        # A length that y, which nobody here knows, hardly exceeds.
+        # A length that y, which is unknown here, hardly exceeds.
         self._length = 100 * self.largest
         self.columns = np.empty(0, dtype=int)
         self._is_in = ~self.live
@@ -322,7 +323,7 @@ class _Working:
             elif few and n_steps < most_steps:
                 wants = np.where(barred | (found <= allowed), 0.0, np.sign(slopes))
                 crossed, slopes, is_solved = self._step(H, slopes, wants, l1, l2)
-                # Who came to rest at zero stays there until there is a solution on the signs.
+                # Coordinates at zero stay there until there is a solution on the signs.
                 barred = (barred | crossed) & crossed.any()
                 n_iter, n_steps = n_iter + 1, n_steps + is_solved
             else:
@@ -425,7 +426,7 @@ class _Working:
             bend = H @ clipped
             goes_down = clipped @ (0.5 * (bend + l2 * clipped) - side) < 0
         else:
-            # Columns that depend on others are let go: those whose part others can take over...
+            # Drop columns that depend on others: those whose share others can take over...
             crosses, clipped = np.zeros(len(v), dtype=bool), np.zeros(len(v))
             for unseen, j in zip(step, dependent.tolist(), strict=True):
                 change = clipped - (v[j] + clipped[j]) * unseen

@@ -39,8 +39,8 @@ PATIENCE = 200
 # Gradients that are so much larger than the smallest so far will not come back.
 ASTRAY = 1e6
 LEAST_MAX_ITER = 1000
-# Curvatures whose mean is at most so many times their harmonic mean are no reason for a
-# preconditioner, which would save fewer iterations than sharing them between alphas does.
+# If the mean of curvatures is at most so many times their harmonic mean, no preconditioner is used:
+# it would save less than sharing iterations between alphas does.
 ALIKE = 2.0
 # Vectors of the length of a model, and of the rows, that a model takes.
 MODEL_VECTORS = 9
@@ -257,7 +257,7 @@ class _Models:
 
 
 def _rows_of(product):
-    """A product (n, M), of which vectors are rows that are whole in memory."""
+    """A product (n, M) stored so that each vector is contiguous."""
     return np.ascontiguousarray(product.T) if is_numpy(product) else product.T
 
 
@@ -273,7 +273,7 @@ def _entries(table, rows, columns):
 
 
 def _share(models, n_alphas, max_iter, tol):
-    """Coefficients (M, u) of models, as many of which in turn differ in alpha alone.
+    """Coefficients (M, u) of models; consecutive models differ in alpha alone.
 
     And the iterations (M,) they took. The gradient at a model of ``alpha = least + shift`` is that
     at the model of the least alpha, times a factor.
@@ -399,7 +399,7 @@ class _Iteration:
         return (self.best > self.tol) & (self.waited < PATIENCE)
 
     def select(self, kept):
-        """Go on with some of the models."""
+        """Continue with some of the models."""
         xp = self.xp
         index = xp.asarray(kept, device=device_of(self.r))
         self.models = self.models.select(index)

@@ -134,7 +134,7 @@ def standard_of(rule: Rule, sums: Sums | None, shift: Array, n_rows: int) -> Sta
 
 
 def _factor(scale, sums, mean, shift, xp):
-    """One over the scale; features that do not vary are left as they are."""
+    """The inverse of the scale; features that do not vary are not scaled."""
     if scale is None:
         return None
     if not isinstance(scale, str):

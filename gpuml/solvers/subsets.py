@@ -79,7 +79,7 @@ class Subsets:
         )
 
     def with_one(self, first: int) -> tuple[Array, Array, Array]:
-        """As `residuals`, with each of the undecided features, the first of which has a number."""
+        """As `residuals`, with each of the undecided features added; `first` numbers the first."""
         xp, q, T = namespace(self.train), self.n_undecided, self.test
         pivot, own = (_diagonal(a[:q, :q, ...], xp) for a in (self.train, T))  # (q, S, B)
         share = _shares(self.train[q:, ...], pivot, xp)  # (t, q, S, B)
@@ -150,7 +150,7 @@ def visit_subsets(
     visit: Callable[[int, tuple[Array, Array, Array]], None],
     n_numbers: int,
 ) -> None:
-    """Call `visit` with the sizes, and what is left, of all subsets of 1 to `most` features.
+    """Call `visit` with sizes and residuals of all subsets of 1 to `most` features.
 
     Parameters
     ----------

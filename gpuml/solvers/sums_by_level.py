@@ -1,4 +1,4 @@
-"""Sums of rows by the levels of columns that stand apart, which ridge regression eliminates."""
+"""Sums of rows by level, for columns that ridge regression eliminates."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ from gpuml.designs import Coded, Columns, Dense
 from gpuml.solvers.described import Described
 from gpuml.solvers.table_rows import TableBatch
 
-# Sums of so many bytes are held at once; of more levels the rows are read again.
+# The limit for sums in memory; with more levels the rows are read again.
 SUM_BYTES = 2**28
-# One of so many levels has a number of rows to itself, or more do: then alphas take turns.
+# If one in so many levels has a unique number of rows, or more, alphas are solved in turn.
 FEW_ALIKE = 4
 
 
@@ -37,7 +37,7 @@ class LevelSums:
 
     def of(self, counts: np.ndarray, shift: np.ndarray) -> np.ndarray:
         """Sums (L, q) of one part, which has each atom so often, about its own shift (q - 1,)."""
-        own = np.flatnonzero(counts)  # what others have may be no number
+        own = np.flatnonzero(counts)  # other atoms may have nan
         total = np.zeros(self.sums.shape[1:])
         for a in own:
             total += self.sums[a] if counts[a] == 1 else counts[a] * self.sums[a]

@@ -1,4 +1,4 @@
-"""Batches of tables: numbers with holes, and categories of which only the codes are held.
+"""Batches of tables: numbers with missing values, and categories as codes.
 
 What imputers, scalers and encoders make of a table is a linear map of columns that no split
 changes: the numbers with something in their holes, a 1 where a hole is, and a 1 for each level of a
@@ -28,13 +28,13 @@ from gpuml.designs import Coded, Columns, Dense, Design, Flagged
 from gpuml.solvers.moments import atom_shifts
 from gpuml.solvers.numbered_rows import NumberedBatch
 
-# So many numbers of a column say what is typical of it.
+# So many numbers of a column give a typical value.
 TYPICAL_ROWS = 4096
 
 
 @dataclass(frozen=True)
 class Table:
-    """Columns of a table, as linear models in front of which steps stand read them.
+    """The columns of a table, as steps before linear models read them.
 
     Attributes
     ----------
@@ -80,12 +80,12 @@ class Table:
 
     @property
     def n_columns(self) -> int:
-        """Of the design, but for levels that stand apart."""
+        """The number of columns of the design, without levels kept apart."""
         return self.of_levels[-1].stop if self.levels else self._n_wide
 
     @property
     def n_apart(self) -> int:
-        """How many levels stand apart."""
+        """The number of levels kept apart."""
         return sum(len(self.levels[number]) for number in self.apart)
 
     @property
@@ -100,7 +100,7 @@ class Table:
         return [slice(a, b) for a, b in pairwise(ends)]
 
     def first_apart(self, number: int) -> int:
-        """How many levels stand apart before those of a column with codes."""
+        """The number of levels kept apart before those of a given column."""
         before = self.apart[: self.apart.index(number)]
         return sum(len(self.levels[other]) for other in before)
 
@@ -110,7 +110,7 @@ class Table:
         return self.numbers.shape[1] + int(found[0]) if len(found) else None
 
     def known(self, column: int, rows: Rows) -> Array:
-        """Numbers of some rows of a column, but for the holes."""
+        """Numbers of some rows of a column, without missing values."""
         xp, hole = self.place.xp, self.hole_of(column)
         values = take(self.numbers[:, column], rows, xp)
         if hole is None:
@@ -118,7 +118,7 @@ class Table:
         return values[~take(self.holes[:, hole - self.numbers.shape[1]], rows, xp)]
 
     def median(self, column: int, rows: Rows) -> float:
-        """The median of some rows of a column, but for the holes."""
+        """The median of some rows of a column, without missing values."""
         values = self.known(column, rows)
         if is_numpy(values):
             return float(np.median(values))
@@ -133,7 +133,7 @@ class Table:
         return float(values[counts == counts.max()].min())
 
     def some(self, rows: Array) -> "Table":
-        """Some of the rows, of the same memory where they are neighbours."""
+        """Some of the rows; consecutive rows share memory."""
         xp, first = self.place.xp, int(rows[0]) if rows.shape[0] else 0
         run = xp.arange(first, first + rows.shape[0], dtype=rows.dtype, device=self.place.device)
         one = rows.shape[0] > 0 and bool(xp.all(rows == run))
@@ -143,7 +143,7 @@ class Table:
         return replace(self, numbers=numbers, holes=holes, codes=codes)
 
     def design(self, shift: Array | None = None, block_bytes: int | None = None) -> Design:
-        """The columns side by side, those of numbers less a shift (p,), but for levels apart."""
+        """The columns side by side, numbers less a shift (p,), without levels kept apart."""
         numbers, place = self.numbers, self.place
         if shift is not None:
             numbers = numbers - move(shift[: numbers.shape[1]], place)
@@ -158,7 +158,7 @@ class Table:
         return Columns(tuple(parts), block_bytes=block_bytes)
 
     def design_apart(self) -> Coded | None:
-        """The levels that stand apart, if some do."""
+        """The levels kept apart, if there are any."""
         return self._coded(self.apart) if self.apart else None
 
     def _coded(self, numbers):
@@ -180,7 +180,7 @@ class TableBatch(NumberedBatch):
         Which columns of the table are what steps make of each training part, if some are.
     """
 
-    solved_here: ClassVar[bool] = True  # what steps make of moments is found in CPU memory
+    solved_here: ClassVar[bool] = True  # steps compute with moments in CPU memory
 
     table: Any = None
     source: Any = None
@@ -193,12 +193,12 @@ class TableBatch(NumberedBatch):
 
     @property
     def n_features(self) -> int:
-        """Columns of the design, but for levels that stand apart."""
+        """The number of columns of the design, without levels kept apart."""
         return self.table.n_columns
 
     @property
     def apart(self) -> Coded | None:
-        """The levels that stand apart, if some do."""
+        """The levels kept apart, if there are any."""
         return self._own_table.design_apart()
 
     @property
@@ -236,7 +236,7 @@ class TableBatch(NumberedBatch):
         return self.table if whole else self.table.some(self.X[:, 0])
 
     def about(self, numbers: Array, shift: Array) -> Design:
-        """Some rows less a shift (p,), which is 0 but for numbers."""
+        """Some rows less a shift (p,), which is 0 except for numbers."""
         return self.table.some(numbers[:, 0]).design(shift)
 
     def shifts(self, atoms: tuple[Rows, ...]) -> Array:
@@ -309,7 +309,7 @@ def make_table(
 
 
 def narrow(codes: Array, n_levels: int) -> Array:
-    """Codes of the smallest unsigned dtype that numbers so many levels."""
+    """Codes of the smallest unsigned dtype for so many levels."""
     xp = namespace(codes)
     # Others than NumPy and CuPy look up by signed ones, and bytes.
     wide = (xp.uint16, xp.uint32) if place_of(codes).kind in ("numpy", "cupy") else (xp.int32,)
@@ -318,7 +318,7 @@ def narrow(codes: Array, n_levels: int) -> Array:
 
 
 def renumbered(numbers: np.ndarray, codes: Array, n_levels: int) -> Array:
-    """The numbers (L,) of codes (n,), where those are, as codes of so many levels."""
+    """Codes (n,) replaced by their new numbers (L,), in the smallest dtype."""
     place = place_of(codes)
     found = narrow(move(numbers, place), n_levels)
     if place == HOST:

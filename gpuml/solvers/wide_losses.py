@@ -23,13 +23,13 @@ from gpuml.solvers.lbfgs import Solved
 from gpuml.solvers.loss_rows import LossRows
 from gpuml.solvers.newton import check_squares
 
-# Up to so many features, Hessians of all of them serve many models.
+# With at most so many features, Hessians of all features serve many models.
 FEW_FEATURES = 256
-# So many coordinates, or such a share of those that are not zero, join at a step.
+# So many coordinates, or such a share of the non-zero ones, join at a step.
 FEW_JOIN, SHARE_JOIN = 64, 0.5
 # Share of the violation at its start that a step may leave, and the sweeps that it may take.
 APPROACH, SWEEPS = 0.03, 200
-# Share of the l1 part beyond which a violation would say nothing of who has a coefficient.
+# The share of the l1 part beyond which a violation does not identify active coefficients.
 SHARE_OF_L1 = 0.02
 # Least share of what a step promises to gain, and how often it is halved for that.
 GAIN, HALVINGS = 1e-4, 30
@@ -150,7 +150,7 @@ class _Rows:
 
 
 def _on_signs(H, side, penalty, v):
-    """The minimum on the signs of v, which sweeps come near to; v where that has other signs."""
+    """The minimum on the signs of v, which sweeps approach; v if its signs differ."""
     some = np.flatnonzero((v != 0) | (penalty.l1 == 0))
     signs = np.sign(v[some])
     matrix = H[np.ix_(some, some)]

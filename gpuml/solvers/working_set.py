@@ -31,7 +31,7 @@ from gpuml.solvers.row_paths import may_follow, solve_rows
 # earlier on where models are followed on the rows.
 FEW_COLUMNS = 1024
 FEW_ON_CPU = 256
-# The set grows by at least so many features in a round, and otherwise doubles.
+# The set grows by at least so many features per round, and otherwise doubles.
 FIRST_COLUMNS = 256
 # Share of the penalty by which a feature outside the working set may violate its condition.
 SLACK = 1e-9
@@ -118,7 +118,7 @@ def solve_wide(
 
 
 def _at_columns(coef, before, after):
-    """Coefficients of some columns as those of others; zero where they are new."""
+    """Coefficients of some columns as those of others; new columns get zero."""
     xp = namespace(coef)
     position = np.full(max(before[-1], after[-1]) + 1, len(before))
     position[before] = np.arange(len(before))

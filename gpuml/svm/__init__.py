@@ -8,7 +8,7 @@ from gpuml.adapters.rows import svm as _rows
 from gpuml.svm.linear_svc import LinearSVC
 from gpuml.svm.linear_svr import LinearSVR
 
-if TYPE_CHECKING:  # what `build` gives, with signatures for editors and type checkers
+if TYPE_CHECKING:  # the classes that `build` makes, with signatures for editors and type checkers
     from sklearn import svm as sk
 
     from gpuml.adapters import Adapter

@@ -1,4 +1,4 @@
-"""What both linear machines share: penalties as liblinear has them, and ways to their optima."""
+"""Shared parts of both linear machines: penalties in liblinear's form, and solvers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -28,7 +28,7 @@ class MachineStrength(Strength):
 
 
 class LinearMachine(LossEstimator, BySplit):
-    """A machine of squared errors, whose models share passes, or of errors as they are.
+    """A machine with squared errors, whose models share passes, or with absolute errors.
 
     The latter are solved split by split. A subclass defines `_kinks` for them, and `_family` and
     `_fit_losses` for the former.
@@ -59,7 +59,7 @@ class LinearMachine(LossEstimator, BySplit):
         return f"loss='squared_{self.loss}'"
 
     def multifit_levels(self, n_columns: int, X: Any) -> str | None:
-        """Why categories of so many columns cannot stand apart from the features."""
+        """The reason why categories with so many columns cannot be kept apart, if any."""
         if not self._is_smooth:
             return f"loss={self.loss!r} is fitted to the rows of each split"
         if getattr(self, "penalty", "l2") == "l1":

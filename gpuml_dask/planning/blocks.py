@@ -1,4 +1,4 @@
-"""Blocks of rows: where they are cut, where they go, and in which order their sums are added.
+"""Blocks of rows: their bounds, their workers, and the order in which their sums are added.
 
 Bounds and order follow the data alone, never the number of workers or their names, so that a sum is
 the same to the last bit on any cluster and after any loss.
@@ -13,10 +13,11 @@ T = TypeVar("T")
 
 MIB = 1 << 20
 SMALLEST_BLOCK, USUAL_BLOCK, LARGEST_BLOCK = 16 * MIB, 64 * MIB, 256 * MIB
-# As many blocks as leave eight to thirty-two devices well balanced; as many as a scheduler of a
-# thousand tasks per second handles in seconds.
+# Enough blocks to balance eight to thirty-two devices; and as many as a scheduler of a thousand
+# tasks per second handles in seconds.
 ENOUGH_BLOCKS, MANY_BLOCKS = 256, 4096
-# Sums that a node of a tree adds. A power of two: then they are those of `gpuml.divided.tree`.
+# Sums that a node of a tree adds. A power of two, so that the sums are those of
+# `gpuml.divided.tree`.
 ARITY = 8
 
 
@@ -70,7 +71,7 @@ def cut_rows(
     if chunks[0] != 0 or chunks[-1] != n_rows or np.any(np.diff(chunks) < 0):
         raise ValueError(f"Bounds of chunks do not go from 0 to {n_rows}.")
     parts = _cut_large(np.unique(chunks), max(1, max(wanted, LARGEST_BLOCK) // row_bytes))
-    # Small parts are joined with those whose middle is in the same stretch of the wanted length.
+    # Small chunks are joined with those whose middle is in the same interval of the wanted length.
     joined = max(1, joined_bytes or wanted)
     stretch = (parts[:-1] + parts[1:]) * row_bytes // (2 * joined)
     large = np.diff(parts) * row_bytes * 2 >= joined
@@ -79,7 +80,7 @@ def cut_rows(
 
 
 def _cut_large(bounds, most_rows):
-    """The same bounds, and more where stretches have more rows than `most_rows`."""
+    """The bounds, with more of them where an interval has more rows than `most_rows`."""
     lengths = np.diff(bounds)
     cuts = -(-lengths // most_rows)
     owner = np.repeat(np.arange(len(lengths)), cuts)
@@ -90,7 +91,7 @@ def _cut_large(bounds, most_rows):
 def assign(
     block_sizes: Sequence[int], holders: Sequence[str | None], workers: Sequence[str]
 ) -> list[str]:
-    """The worker that gets each block, where some worker or nobody has it already; see `balance`.
+    """The worker of each block, if some worker or none has it already; see `balance`.
 
     Examples
     --------
@@ -106,7 +107,7 @@ def assign(
 def balance(
     block_bytes: np.ndarray, n_workers: int, holders: np.ndarray | None = None
 ) -> np.ndarray:
-    """Say which worker gets which block: an index of a worker for each block.
+    """Assign blocks to workers: the index of a worker for each block.
 
     No worker gets more than the average and one (largest) block. A block stays with its holder as
     long as that has no more; all others go, in order and neighbours together, to those who have
@@ -141,14 +142,14 @@ def balance(
     free = sizes[~kept]
     if len(free):
         middles = np.cumsum(free) - free / 2
-        # Rounding may leave the last middle a bit past all room.
+        # Rounding may put the last middle slightly beyond all room.
         room *= free.sum() / room[-1] if room[-1] > 0 else 1.0
         owners[~kept] = np.minimum(np.searchsorted(room, middles), n_workers - 1)
     return owners
 
 
 def _held_so_far(holders, sizes):
-    """For each block the bytes of it and of all blocks before it that its holder has."""
+    """For each block, the bytes of it and of earlier blocks of the same holder."""
     order = np.argsort(holders, kind="stable")
     sums = np.cumsum(sizes[order])
     first = np.searchsorted(holders[order], holders[order])
@@ -159,5 +160,5 @@ def _held_so_far(holders, sizes):
 
 
 def neighbours(items: Sequence[T]) -> list[Sequence[T]]:
-    """The items of each node of the next level of a tree that adds neighbours, in order."""
+    """The items of each node of a tree's next level, which adds neighbours in order."""
     return [items[i : i + ARITY] for i in range(0, len(items), ARITY)]

@@ -1,4 +1,4 @@
-"""Which kind of worker an estimator needs, and where a pipeline changes workers."""
+"""The kind of worker that an estimator needs, and the steps where a pipeline changes workers."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,13 +15,13 @@ from gpuml.model_selection.residence import all_estimators, computes_on_gpu
 Kind = Literal["gpu", "cpu"]
 Need = Literal["gpu", "cpu", "any"]
 
-# How estimators of others say that they compute on a GPU: xgboost, LightGBM, skorch; CatBoost.
+# Parameters by which other libraries select a GPU: xgboost, LightGBM, skorch; CatBoost.
 DEVICE_PARAMETERS = ("device", "device_type", "task_type")
 
 
 @dataclass(frozen=True)
 class Placing:
-    """Where a candidate is fitted.
+    """The place of a candidate's fit.
 
     Attributes
     ----------
@@ -39,7 +39,7 @@ ANYWHERE = Placing()
 
 
 def need_of(estimator: Any) -> Need:
-    """Which kind of worker an estimator needs.
+    """The kind of worker that an estimator needs.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def need_of(estimator: Any) -> Need:
 
 
 def must_have_gpu(estimator: Any) -> bool:
-    """Whether an estimator, or one inside it, computes nowhere else than on a GPU."""
+    """Whether an estimator, or one inside it, only computes on a GPU."""
     if estimator is None or isinstance(estimator, str):
         return False
     return any(map(_itself_must_have_gpu, all_estimators(estimator)))
@@ -91,7 +91,7 @@ def _itself_must_have_gpu(estimator):
 
 
 def placing_of(estimator: Any) -> Placing:
-    """Where an estimator is fitted in a cluster with both kinds of workers.
+    """The place of an estimator's fit in a cluster with both kinds of workers.
 
     A pipeline goes to a GPU worker from its first step on that needs one; steps before that need
     none are done by a CPU worker. If its model needs no GPU, and its other steps can do without,
@@ -125,7 +125,7 @@ def placing_of(estimator: Any) -> Placing:
 
 
 def _kinds(needs: Sequence[Need]) -> list[Kind]:
-    """The kind of worker of each step: "any" stays where the rows are, first of all the next's."""
+    """The kind of worker of each step: "any" stays with the rows, at first with the next step."""
     at: Kind = next(need for need in needs if need != "any")
     kinds: list[Kind] = []
     for need in needs:
@@ -135,7 +135,7 @@ def _kinds(needs: Sequence[Need]) -> list[Kind]:
 
 
 def _follows_rows(estimator):
-    with suppress(Exception):  # of what is no estimator of scikit-learn's kind
+    with suppress(Exception):  # objects that are no scikit-learn estimators
         if _root(estimator) == "sklearn" and not sklearn.get_config()["array_api_dispatch"]:
             return False
         return _root(estimator) != "gpuml" and get_tags(estimator).array_api_support

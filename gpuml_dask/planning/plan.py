@@ -1,4 +1,4 @@
-"""Whether rows are divided over workers or go to each whole: decided from sizes, before a round.
+"""Whether rows are divided over workers or copied whole to each, decided from sizes alone.
 
 Nothing here knows a cluster or looks at data. `docs/scaling.md` has the rule.
 """
@@ -12,19 +12,19 @@ from dask.utils import parse_bytes
 
 Mode = Literal["whole", "rows"]
 
-# By data alone, so that results do not depend on how many workers there are: sums over pieces round
-# otherwise than sums over all rows.
+# From the data alone, so that results do not depend on the number of workers: sums over pieces
+# round differently from sums over all rows.
 DIVIDED_FROM_BYTES = 2**26
-# Of the memory of all workers, this part may hold chunks of a collection.
+# The part of all workers' memory that chunks of a collection may take.
 ROOM = 0.5
-SHARE = 0.9  # of memory that rows may take: the rest is for folds and work
-# Of a GPU that does not say.
+SHARE = 0.9  # of the memory for rows: folds and work need the rest
+# For a GPU whose memory is unknown.
 GPU_BYTES = 16 * 2**30
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Where the rows of a round are; printed with ``verbose=2``.
+    """The place of the rows of a round; printed with ``verbose=2``.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ def make_plan(
 
 
 def memory_of(worker: Mapping[str, Any]) -> int:
-    """Bytes of a worker by what the scheduler says of it: of its GPU, or of its process."""
+    """The memory of a worker, as the scheduler describes it: of its GPU, or of its process."""
     if not worker["resources"].get("GPU"):
         return worker.get("memory_limit") or 2**62
     total = (worker.get("gpu") or {}).get("memory-total", GPU_BYTES)
@@ -158,7 +158,7 @@ def room_for_rows(
 
 
 def byte_text(n_bytes: float) -> str:
-    """Bytes as people write them.
+    """Bytes in readable units.
 
     >>> byte_text(25_600_000_000)
     '25.6 GB'

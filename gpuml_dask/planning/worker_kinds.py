@@ -9,13 +9,13 @@ from gpuml_dask.planning.needs import Kind
 from gpuml_dask.waiting import facts_of
 
 RESOURCES: Mapping[Kind, str] = {"gpu": "GPU", "cpu": "CPU"}
-# What a task asks for of a resource: to have it at all is what counts. How many tasks run at one
-# time is up to the worker's threads. (A power of two, so that it is given back exactly.)
+# The amount of a resource that a task needs: only having it matters, and the worker's threads limit
+# how many tasks run. (A power of two, so that sums are exact.)
 SHARE = 2.0**-20
 
 
 class Kinds:
-    """Kinds of the workers there are, by the resources that they declare.
+    """The kinds of the existing workers, by the resources that they declare.
 
     Parameters
     ----------
@@ -46,29 +46,29 @@ class Kinds:
 
     @property
     def are_mixed(self) -> bool:
-        """Whether some workers have a GPU, and others declare that they are for the host's work."""
+        """Whether some workers have a GPU, and others declare that they are for CPU work."""
         return bool(self._of["gpu"]) and bool(set(self._of["cpu"]) - set(self._of["gpu"]))
 
     @property
     def resources(self) -> set[str]:
-        """Names of the resources that there are."""
+        """Names of the existing resources."""
         return {name for kind, name in RESOURCES.items() if self._of[kind]}
 
     def workers(self, kind: Kind | None) -> list[str]:
-        """Addresses of the workers that a kind of work goes to."""
+        """Addresses of the workers for a kind of work."""
         return self._of[kind] if kind is not None and self.demand(kind) else self.addresses
 
     def demand(self, kind: Kind | None) -> dict[str, float]:
-        """Resources that a task has to ask for; nothing that nobody has, or that everybody has."""
+        """Resources that a task needs; none that no worker or every worker has."""
         chosen = self.differ if kind == "gpu" else self.are_mixed
         return {RESOURCES[kind]: SHARE} if kind is not None and chosen else {}
 
 
 def kinds_of(client: Client) -> Kinds:
-    """Kinds of the workers of a cluster; of none where the scheduler gives no answer."""
+    """The kinds of a cluster's workers; none if the scheduler does not answer."""
     return kinds_among(facts_of(client))
 
 
 def kinds_among(workers: Mapping[str, Mapping[str, Any]]) -> Kinds:
-    """Kinds of workers of which the scheduler said this."""
+    """The kinds of workers with this description by the scheduler."""
     return Kinds({address: worker["resources"] for address, worker in workers.items()})

@@ -1,1 +1,1 @@
-"""Finished parts of a search in a folder or a store, to go on from."""
+"""Finished parts of a search in a folder or a store, to resume from."""

@@ -28,8 +28,8 @@ __all__ = ["Checkpoint", "Manifest", "token_of"]
 FORMAT, FORMAT_VERSION = "gpuml checkpoint", 1
 MANIFEST, SUFFIX = "manifest.json", ".unit.json"
 ABANDONED_SECONDS = 3600
-# Stores in which an object appears when all of it is there. Elsewhere a file is written under
-# another name first.
+# Stores where an object appears only when it is complete. Elsewhere a file is first written under
+# another name.
 PUT_WHOLE = {"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "adl", "oss", "oci"}
 DIFFERS = {
     "estimator": "another estimator",
@@ -49,7 +49,7 @@ Results = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a search is of: a token of each part, see `token_of`.
+    """The identity of a search: a token of each part, see `token_of`.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class Manifest:
 
     @property
     def parts(self) -> dict[str, str]:
-        """All of that, and the versions whose results these are."""
+        """All of these, and the versions that made the results."""
         versions = f"gpuml {gpuml.__version__}, scikit-learn {sklearn.__version__}"
         return {**asdict(self), "versions": versions}
 
@@ -109,7 +109,7 @@ class Checkpoint:
         self._search = ""
 
     def open(self, manifest: Manifest) -> "Checkpoint":
-        """Begin, or resume; the manifest is written by the first and compared by the others.
+        """Start or resume; the first process writes the manifest, others compare theirs.
 
         Returns
         -------
@@ -125,7 +125,7 @@ class Checkpoint:
         self._files.makedirs(self._folder, exist_ok=True)
         names = self._names()
         for name in names:
-            # What other programs put there for a moment is theirs.
+            # Ignore temporary files of other programs.
             if name != MANIFEST and not name.endswith((SUFFIX, ".tmp")) and name[0] != ".":
                 raise ValueError(
                     f"{self._path(name)} is not a checkpoint file: give the checkpoint a folder "
@@ -138,14 +138,14 @@ class Checkpoint:
                     "not known: delete the folder, or take another."
                 )
             self._write(MANIFEST, {"manifest": manifest.parts})
-        # Read back in any case: another process may have written its own at the same time.
+        # Always read back: another process may have written its own at the same time.
         content = self._read(MANIFEST)
         self._compare(content, manifest.parts)
         self._remove_abandoned()
         return self
 
     def get(self, unit_key: str) -> Results | None:
-        """Results of a unit, bit for bit as they were put; None where it is not finished.
+        """Results of a unit, bit for bit as stored; None if it is not finished.
 
         Raises
         ------
@@ -165,7 +165,7 @@ class Checkpoint:
         return _decoded(content["results"])
 
     def put(self, unit_key: str, results: Results) -> None:
-        """Store the results of a finished unit. Of two writers the last one stays.
+        """Store the results of a finished unit. The last of several writers wins.
 
         Raises
         ------
@@ -178,7 +178,7 @@ class Checkpoint:
         self._write(_unit_name(unit_key), content)
 
     def done(self) -> int:
-        """Number of finished units."""
+        """The number of finished units."""
         self._check_open()
         return sum(name.endswith(SUFFIX) for name in self._names())
 
@@ -216,7 +216,7 @@ class Checkpoint:
             self._files.mv(unfinished, path)
 
     def _read(self, name):
-        """What a file holds; None where it is not there."""
+        """The content of a file; None if it does not exist."""
         path = self._path(name)
         try:
             whole = self._files.cat_file(path)
@@ -225,7 +225,7 @@ class Checkpoint:
         lines = whole.split(b"\n")
         header = _json_or_none(lines[0])
         if not isinstance(header, dict) or header.get("format") != FORMAT:
-            # One that was cut within its first line cannot be told from a foreign one.
+            # A file cut within its first line cannot be told from a foreign one.
             raise ValueError(
                 f"{path} was cut short within its first line, or is not a checkpoint file. "
                 f"{_advice(name)}"
@@ -254,7 +254,7 @@ class Checkpoint:
             )
 
     def _remove_abandoned(self):
-        """Remove what a killed process was writing; young files may be another's work."""
+        """Remove unfinished files of killed processes; recent ones may belong to running ones."""
         if "file" not in self._protocols:
             return
         for name in filter(is_unfinished, self._names()):
@@ -267,7 +267,7 @@ class Checkpoint:
 
 
 def _unit_name(unit_key):
-    """Keys may be long and hold any character; files have short names."""
+    """A short file name for a key, which may be long and hold any character."""
     readable = re.sub(r"[^\w-]+", "-", unit_key, flags=re.ASCII)[:40].strip("-")
     return f"{readable}-{_digest(unit_key)[:32]}{SUFFIX}"
 
@@ -297,7 +297,7 @@ def _listed(words):
 
 
 def _encoded(x: Any) -> Any:
-    """What JSON has is itself; all else is a list of a word and what it says."""
+    """JSON values unchanged; others as a list of a type word and the content."""
     if x is None or type(x) in (bool, int, str):
         return x
     if type(x) is float:

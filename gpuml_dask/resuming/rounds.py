@@ -1,11 +1,11 @@
-"""Rounds of a search in a checkpoint: what is finished there, and what is added to it."""
+"""Rounds of a search in a checkpoint: finished parts, and new ones."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpuml._sklearn import _PassthroughScorer
-from gpuml.model_selection.candidates import Group
 from gpuml.model_selection.evaluate import Job
+from gpuml.protocol import Group
 from gpuml_dask.resuming.checkpoint import Checkpoint, Manifest, token_of
 from gpuml_dask.rows.placement import Placed
 
@@ -29,7 +29,7 @@ class Finished:
 
     @property
     def url(self) -> str:
-        """Where they are."""
+        """The address of the folder."""
         return "" if self._checkpoint is None else str(self._checkpoint.url)
 
     def group(self, group: Group) -> list[Results] | None:
@@ -106,7 +106,7 @@ class Checkpoints:
         self._n_rounds = 0
 
     def open(self, job: Job, candidates: Sequence[Mapping[str, Any]]) -> Finished:
-        """What is finished of the next round.
+        """The finished parts of the next round.
 
         Raises
         ------
@@ -138,7 +138,7 @@ def _content(x):
 
 
 def _scoring(scorer):
-    """A scorer without the estimator whose own score it is, which has a token of its own."""
+    """A scorer without the estimator inside, which has its own token."""
     if isinstance(scorer, _PassthroughScorer):
         return ["the estimator's", repr(getattr(scorer, "_metadata_request", None))]
     return scorer

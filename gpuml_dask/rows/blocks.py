@@ -1,4 +1,4 @@
-"""What workers do to blocks of rows: say what they are, make them arrays, cut, join and hash them.
+"""Worker-side functions on blocks of rows: describe, convert, cut, join and hash them.
 
 A block is an array (NumPy, CuPy), a sparse matrix, a DataFrame or a series (pandas, polars, cuDF),
 or whatever a user's own task returned that holds rows. The client does the same to local data.
@@ -23,7 +23,7 @@ MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of rows; None is what only the workers can tell.
+    """Known facts about rows; None for what only the workers know.
 
     Attributes
     ----------
@@ -51,19 +51,19 @@ class Facts:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing need be asked of the workers."""
+        """Whether the workers need not be asked."""
         return self.sizes is not None and self.tail is not None and self.dtype is not None
 
     @property
     def n_bytes(self) -> int | None:
-        """Of the rows as one array; None if that is not known."""
+        """Bytes of the rows as one array; None if unknown."""
         if not self.complete:
             return None
         return sum(self.sizes or ()) * math.prod(self.tail or ()) * self.dtype.itemsize
 
 
 def describe(block: Any) -> Facts:
-    """Say what a block is."""
+    """Describe a block."""
     if is_frame(block):
         columns = list(block.columns)
         return Facts(
@@ -97,7 +97,7 @@ def is_sparse(x: Any) -> bool:
 
 
 def frame_dtype(frame: Any) -> np.dtype:
-    """The dtype of a frame's rows as one array: a float dtype, or object if not all are numbers."""
+    """The dtype of a DataFrame's rows as one array: float, or object if not all are numbers."""
     kinds = [str(dtype).lower() for dtype in frame.dtypes]
     if not all(kind.startswith(("float", "int", "uint", "bool")) for kind in kinds):
         return np.dtype(object)
@@ -136,7 +136,7 @@ def as_rows(x: Any, dtype: Any = None, library: str | None = None) -> Any:
 
 
 def check_columns(frame: Any) -> None:
-    """Complain of columns that would become numbers silently: dates and times, complex numbers.
+    """Refuse columns that would silently become numbers: dates and times, complex numbers.
 
     Raises
     ------
@@ -158,12 +158,12 @@ def check_columns(frame: Any) -> None:
 
 
 def labels(frame: Any) -> Any:
-    """The only column of a frame as an array of what it holds, shape (n, 1)."""
+    """The only column of a DataFrame as an array of its values, shape (n, 1)."""
     return as_rows(frame.iloc[:, 0] if hasattr(frame, "iloc") else frame.to_series(0))[:, None]
 
 
 def _kind(dtype):
-    """The letter that NumPy has for a kind of numbers; of polars only dates and times are known."""
+    """NumPy's letter for a kind of numbers; for polars only dates and times."""
     if hasattr(dtype, "is_temporal"):
         return "M" if dtype.is_temporal() else ""
     return getattr(dtype, "kind", "")
@@ -178,7 +178,7 @@ def _frame_rows(frame, dtype):
     check_columns(frame)
     dtype = frame_dtype(frame) if dtype is None else np.dtype(dtype)
     if dtype.kind == "O":
-        dtype = np.dtype(np.float64)  # text in a column: the conversion says so
+        dtype = np.dtype(np.float64)  # text in a column: the conversion raises an error
     if _library(frame) == "cudf":
         return frame.to_cupy(dtype=dtype, na_value=np.nan)
     if _library(frame) == "pandas":
@@ -214,7 +214,7 @@ def _dlpack_to_cupy(x):
 
 
 def _upload(rows):
-    """A host array of numbers on the GPU; labels that are text stay on the host."""
+    """Numbers moved to the GPU; text labels stay in CPU memory."""
     if not isinstance(rows, np.ndarray) or rows.dtype.kind not in "fiub":
         return rows
     with _asked_for("cupy", "array.backend", "numpy"):
@@ -224,7 +224,7 @@ def _upload(rows):
 
 @contextmanager
 def _asked_for(library, setting, other):
-    """Say who wants a library, where a worker does not have it."""
+    """The reason why a library is needed that a worker lacks."""
     try:
         yield
     except ImportError as error:
@@ -237,7 +237,7 @@ def _asked_for(library, setting, other):
 
 
 def upload(block: Any) -> Any:
-    """A host block on the GPU of this worker: pandas becomes cuDF, NumPy becomes CuPy."""
+    """A block in CPU memory moved to the GPU of this worker: pandas becomes cuDF, NumPy CuPy."""
     if _library(block) != "pandas":
         return _upload(block)
     with _asked_for("cudf", "dataframe.backend", "pandas"):
@@ -246,7 +246,7 @@ def upload(block: Any) -> Any:
 
 
 def same_again(block: Any, attempt: str) -> Any:
-    """The block itself: a task of a new name for what a lost one had made."""
+    """The block itself, under a new task name, to replace a lost one."""
     return block
 
 
@@ -254,28 +254,30 @@ def same_again(block: Any, attempt: str) -> Any:
 
 
 def cut(block: Any, start: int, stop: int) -> Any:
-    """Rows from `start` to `stop` of a block; a view where the library has views."""
+    """Rows from `start` to `stop` of a block; a view if the library supports it."""
     if hasattr(block, "iloc"):
         return block.iloc[start:stop]
     return block[start:stop]
 
 
 def join(*blocks: Any) -> Any:
-    """Blocks of one kind below each other, in order."""
+    """Blocks of one kind, joined in order."""
     if len(blocks) == 1:
         return blocks[0]
     if _library(blocks[0]) in FRAMES:
-        return sys.modules[_library(blocks[0])].concat(blocks)  # who made them has imported it
+        return sys.modules[_library(blocks[0])].concat(
+            blocks
+        )  # imported by the code that made the blocks
     if is_sparse(blocks[0]):
         stack = sparse if sparse.issparse(blocks[0]) else sys.modules["cupyx.scipy.sparse"]
         return stack.vstack(blocks, format="csr")
     if all(isinstance(block, np.ndarray) for block in blocks):
-        return np.concatenate(blocks)  # labels too, which the array standard does not have
+        return np.concatenate(blocks)  # for labels too, which the array standard lacks
     return array_api_compat.array_namespace(*blocks).concat(blocks, axis=0)
 
 
 def join_cuts(spans: Sequence[tuple[int, int, int]], blocks: Sequence[Any]) -> Any:
-    """Some rows of each block, below each other.
+    """Some rows of each block, joined.
 
     Parameters
     ----------
@@ -296,7 +298,7 @@ def join_cuts(spans: Sequence[tuple[int, int, int]], blocks: Sequence[Any]) -> A
 
 
 def check_size(block: Any, size: int) -> None:
-    """Complain of a block that has not as many rows as was said."""
+    """Refuse a block whose number of rows differs from the declared one."""
     if block.shape[0] != size:
         raise ValueError(
             f"A chunk has {block.shape[0]} rows, and its collection says {size}. A function "
@@ -306,7 +308,7 @@ def check_size(block: Any, size: int) -> None:
 
 
 def digest(block: Any) -> str:
-    """A token of a block's values, shape and dtype: the same in any process, on CPU or GPU."""
+    """A token of a block's values, shape and dtype: equal in all processes, on CPU and GPU."""
     return token_of([host_copy(part) for part in _parts(block)])
 
 

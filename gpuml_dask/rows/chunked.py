@@ -1,4 +1,4 @@
-"""Rows as chunks on workers: futures that are made when asked for, and made again when lost.
+"""Rows as chunks on workers: futures that are made on demand, and again if they are lost.
 
 Stages follow each other: blocks as they came, the same cut at other bounds, as arrays, all in one.
 Each is a `Layer` of futures, so that what was lost is made again from the stage before.
@@ -23,12 +23,12 @@ from gpuml_dask.rows.inputs import CollectionRows, LocalRows, TaskRows, twin
 from gpuml_dask.rows.sending import Homes, send
 from gpuml_dask.waiting import answers, release
 
-# Dask resources that tasks ask for.
+# Dask resources of tasks.
 Resources = dict[str, float] | None
 
 
 class Layer:
-    """Futures of all chunks at one stage, made when asked for, and again when they are lost.
+    """Futures of all chunks at one stage, made on demand, and again if they are lost.
 
     Parameters
     ----------
@@ -52,20 +52,20 @@ class Layer:
         return [future for future in self._futures if future is not None]
 
     def drop_lost(self) -> bool:
-        """Forget cancelled futures; whether there were any."""
+        """Drop cancelled futures; returns whether there were any."""
         lost = [i for i, f in enumerate(self._futures) if f is not None and f.cancelled()]
         for i in lost:
             self._futures[i] = None
         return bool(lost)
 
     def forget(self) -> None:
-        """Forget all futures, so that workers may."""
+        """Drop all futures, so that workers release the data."""
         release(future for future in self._futures if future is not None)
         self._futures = [None] * len(self._futures)
 
 
 class Rows:
-    """One of X, y and so on: its chunks on workers, shared by the tables that have it.
+    """One of X, y and so on: its chunks on workers, shared by tables.
 
     Attributes
     ----------
@@ -96,7 +96,7 @@ class Rows:
         homes: Homes | None = None,
         unread: str | None = None,
     ):
-        assert facts.sizes is not None  # what workers had to tell was asked before
+        assert facts.sizes is not None  # unknown sizes were requested before
         assert facts.tail is not None
         self.client, self.name, self.facts, self.token = client, name, facts, token
         self.sizes, self.tail, self.dtype = facts.sizes, facts.tail, facts.dtype
@@ -113,18 +113,18 @@ class Rows:
 
     @property
     def is_open(self) -> bool:
-        """Whether a table has them."""
+        """Whether a table uses them."""
         return self._n_users > 0
 
     def acquire(self) -> None:
-        """One user more."""
+        """Add a user."""
         with self._lock:
             self._n_users += 1
             if self._parent is not None:
                 self._parent.acquire()
 
     def release(self) -> None:
-        """One user less; without any, all futures are forgotten."""
+        """Remove a user; without any, all futures are dropped."""
         with self._lock:
             self._n_users -= 1
             if self._parent is not None:
@@ -136,7 +136,7 @@ class Rows:
     # ------------------------------------------------------------ futures
 
     def blocks(self) -> list[Future]:
-        """Chunks as they came: frames of frames."""
+        """The original chunks: DataFrames stay DataFrames."""
         with self._lock:
             return self._blocks.futures()
 
@@ -146,18 +146,18 @@ class Rows:
             return self._arrays.futures()
 
     def to_be_joined(self) -> list[Future]:
-        """Chunks as `whole` has them: frames of frames, arrays of all else."""
+        """Chunks in the form of `whole`: DataFrames of DataFrames, arrays of all else."""
         return self.blocks() if self.columns is not None else self.arrays()
 
     def whole(self) -> Future:
-        """All rows in one: a frame of frames, an array of all else."""
+        """All rows in one: a DataFrame of DataFrames, an array of all else."""
         self.check_kept()
         with self._lock:
             chunks = self.to_be_joined()
             return chunks[0] if len(chunks) == 1 else self._whole.futures()[0]
 
     def submit(self, function: Callable, *args: Any, key: Any) -> Future:
-        """A task on chunks: pure, wherever their device is."""
+        """A pure task on chunks, on the workers with their kind of device."""
         return self.client.submit(function, *args, key=key, resources=self._resources)
 
     def map(self, function: Callable, *chunks: Any, keys: list, **settings: Any) -> list[Future]:
@@ -169,10 +169,10 @@ class Rows:
         )
 
     def revive(self) -> bool:
-        """Make lost chunks again; whether any were."""
+        """Make lost chunks again; returns whether any were lost."""
         with self._lock:
             revived = self._parent.revive() if self._parent is not None else False
-            # All layers are asked: `any` of a generator would stop at the first.
+            # Check all layers: `any` of a generator would stop at the first.
             lost = [layer.drop_lost() for layer in self._layers()]
             if lost[0]:
                 self._blocks.futures()
@@ -218,7 +218,7 @@ class Rows:
 def cut_tasks(
     rows: Rows, chunks: Sequence[Future], wanted: Sequence[tuple[int, int]], name: str
 ) -> list[Future]:
-    """Futures of rows between other bounds; a chunk itself where the bounds are its own."""
+    """Futures of rows between other bounds; an existing chunk if its bounds do not change."""
     bounds = [0, *accumulate(rows.sizes)]
     cuts: dict[int, Future] = {}
     spans, members = [], []
@@ -238,7 +238,7 @@ def cut_tasks(
 
 
 def _parts_between(bounds, start, stop):
-    """(chunk, first, last) of the rows of each chunk that are in a range."""
+    """(chunk, first, last) for the rows of each chunk that are in a range."""
     i = min(bisect_right(bounds, start), len(bounds) - 1) - 1
     parts = [(i, start - bounds[i], min(stop, bounds[i + 1]) - bounds[i])]
     while bounds[i + 1] < stop:
@@ -257,7 +257,7 @@ def remote_rows(
     gpu: Callable[[], Resources],
     numeric: bool = False,
 ) -> Rows:
-    """Rows that are on workers or are computed there, in the chunks that they have.
+    """Rows on workers, or computed there, in their own chunks.
 
     Parameters
     ----------
@@ -277,7 +277,7 @@ def remote_rows(
 
 
 class _Started:
-    """The blocks of a source that is computed on workers, or is there."""
+    """The blocks of a source that is computed, or exists, on workers."""
 
     def __init__(
         self,
@@ -297,11 +297,11 @@ class _Started:
         self._first: list[Future] | None = first
 
     def __call__(self, missing: list[int], word: str) -> list[Future]:
-        """The function that a `Layer` makes futures with."""
+        """The function by which a `Layer` makes futures."""
         if self._first is None and self._source.is_lost:
             raise lost_chunks(self._name)
         started = self._first or self._source.start(self._client, word, self._resources)
-        self._first = None  # or they would stay on the workers when the layer has forgotten them
+        self._first = None  # otherwise workers would keep them after the layer has dropped them
         release(started[i] for i in set(range(len(started))) - set(self._kept))
         return [started[self._kept[i]] for i in missing]
 
@@ -319,7 +319,7 @@ class _Started:
 
 
 def lost_chunks(name: str) -> ClusterError:
-    """The error of rows that rest on lost futures of the user."""
+    """The error for rows that depend on lost futures of the user."""
     return ClusterError(
         f"Chunks that {name} is made of were lost with their worker, and this process has no other "
         "copy. Pass data that tasks can read again, or local arrays."
@@ -327,7 +327,7 @@ def lost_chunks(name: str) -> ClusterError:
 
 
 def merged(found: Sequence[Any], name: str) -> Facts:
-    """The facts of rows whose blocks were described one by one."""
+    """The facts about rows whose blocks were described one by one."""
     kept = [block for block in found if block.n_rows > 0] or list(found[:1])
     first = kept[0]
     for block in kept:
@@ -350,7 +350,7 @@ def local_rows(
     homes: Homes,
     gpu: Callable[[], Resources],
 ) -> Rows:
-    """Rows of this process in chunks of some sizes, sent when their futures are asked for."""
+    """Rows of this process in chunks, sent on demand."""
     bounds = [0, *accumulate(sizes)]
 
     def make(missing: list[int], word: str) -> list[Future]:

@@ -1,4 +1,4 @@
-"""What users pass as rows becomes one of three sources of blocks on workers.
+"""User input as one of three sources of blocks on workers.
 
 Rows in this process are cut and sent, collections of Dask are computed where the workers are, and
 tasks or futures are blocks already. Nothing is sent or computed here: that is done in
@@ -21,7 +21,7 @@ from gpuml_dask._dask import meta_of
 from gpuml_dask.rows import blocks
 from gpuml_dask.rows.blocks import Facts
 
-# Rows of this many bytes travel as one message, and are what is sent again when one is lost.
+# Rows in messages of this size; a lost one is sent again.
 CHUNK_BYTES = 64 * 2**20
 
 ONE_DIMENSION = (
@@ -37,12 +37,12 @@ class LocalRows:
 
     block: Any
     facts: Facts
-    # Of one placement, never of the object: its values may change between two searches.
+    # Per placement, not per object, whose values may change between two searches.
     token: str = field(default_factory=lambda: uuid4().hex)
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of a row, more or less."""
+        """Bytes of a row, approximately."""
         return max(1, _nbytes(self.block) // max(1, len_of(self.block)))
 
     def to_backend(self) -> "LocalRows":
@@ -55,7 +55,7 @@ class LocalRows:
 
     @property
     def is_uploaded(self) -> bool:
-        """Whether workers bring the rows to their GPUs."""
+        """Whether workers move the rows to their GPUs."""
         return self.facts.on_gpu and self._can_be_uploaded()
 
     def _can_be_uploaded(self):
@@ -76,11 +76,11 @@ class CollectionRows:
 
     @property
     def is_lost(self) -> bool:
-        """Whether it rests on the user's futures, and they are gone."""
+        """Whether it depends on futures of the user that are gone."""
         return any(future.cancelled() for future in futures_of(self.collection))
 
     def start(self, client: Client, attempt: str, resources: Any) -> list[Future]:
-        """Futures of the blocks, in order; blocks that are on workers already stay as they are.
+        """Futures of the blocks in order; existing blocks stay where they are.
 
         Parameters
         ----------
@@ -92,7 +92,7 @@ class CollectionRows:
         """
         collection = _renamed(self.collection, attempt) if attempt else self.collection
         persisted = client.persist(collection, resources=resources)
-        # Keys are (name, number of the block, 0); the name may be another one for optimised graphs.
+        # Keys are (name, number of the block, 0); optimised graphs may have another name.
         return sorted(futures_of(persisted), key=lambda future: future.key[1:])
 
 
@@ -109,11 +109,11 @@ class TaskRows:
 
     @property
     def is_lost(self) -> bool:
-        """Whether some are the user's futures, and they are gone."""
+        """Whether some are futures of the user that are gone."""
         return any(future.cancelled() for part in self.parts for future in futures_of(part))
 
     def start(self, client: Client, attempt: str, resources: Any) -> list[Future]:
-        """Futures of the blocks; of those that users passed, new ones that share their data."""
+        """Futures of the blocks; for futures of the user, new ones that share their data."""
         return [self._future(client, part, attempt, resources) for part in self.parts]
 
     def _future(self, client, part, attempt, resources):
@@ -128,7 +128,7 @@ Source = LocalRows | CollectionRows | TaskRows
 
 
 def twin(future: Future) -> Future:
-    """Another future of the same data: each may be released without the other."""
+    """Another future of the same data, which can be released separately."""
     return Future(future.key, client=future.client)
 
 
@@ -136,7 +136,7 @@ def twin(future: Future) -> Future:
 
 
 def read_rows(x: Any, name: str = "X", *, numeric: bool = True) -> Source:
-    """Recognise what a user passed as X.
+    """Recognise the user's X.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ def read_rows(x: Any, name: str = "X", *, numeric: bool = True) -> Source:
 
 
 def read_column(x: Any, name: str) -> Source:
-    """Recognise what a user passed as y, or as a column that has a value for each row of X.
+    """Recognise the user's y, or another column with a value per row.
 
     Raises
     ------
@@ -183,7 +183,7 @@ def read_column(x: Any, name: str) -> Source:
 
 
 def check_matrix(facts: Facts) -> None:
-    """Complain of rows that are no matrix of numbers, as far as is known."""
+    """Refuse rows that are no matrix of numbers, as far as is known."""
     if facts.tail is not None and len(facts.tail) == 0:
         n_rows = "n" if facts.n_rows is None else facts.n_rows
         raise ValueError(ONE_DIMENSION.format(n=1, shape=f"({n_rows},)"))
@@ -205,14 +205,14 @@ def check_matrix(facts: Facts) -> None:
 
 
 def check_column(facts: Facts, name: str) -> None:
-    """Complain of a column with too many axes."""
+    """Refuse a column with too many axes."""
     if facts.tail is not None and len(facts.tail) > 1:
         shape = ("n" if facts.n_rows is None else facts.n_rows, *facts.tail)
         raise ValueError(f"{name} should be a 1d array, got an array of shape {shape} instead.")
 
 
 def len_of(block: Any) -> int:
-    """Number of rows of a local block."""
+    """The number of rows of a local block."""
     return block.shape[0] if hasattr(block, "shape") else len(block)
 
 
@@ -222,7 +222,7 @@ def is_pandas(x: Any) -> bool:
 
 
 def chunk_sizes(source: LocalRows, chunks: Any = None) -> tuple[int, ...]:
-    """Rows of each chunk that local rows are cut into: by bytes, whatever cluster there is."""
+    """Rows per chunk of local rows: by bytes, for any cluster."""
     n_rows = len_of(source.block)
     if chunks is None:
         chunks = max(1, CHUNK_BYTES // source.row_bytes)
@@ -260,7 +260,7 @@ def _local_matrix(x, name):
     if blocks.is_frame(x):
         return _local(x)
     if not isinstance(x, np.ndarray) and hasattr(x, "shape") and not hasattr(x, "iloc"):
-        x = blocks.as_rows(x)  # CuPy, torch and the like, which scikit-learn would not take
+        x = blocks.as_rows(x)  # CuPy, torch and similar arrays, which scikit-learn would refuse
     if isinstance(x, np.ndarray) or not hasattr(x, "shape") or hasattr(x, "iloc"):
         x = check_array(x, ensure_all_finite=False, ensure_min_features=0, input_name=name)
     return _local(x)
@@ -290,7 +290,7 @@ def _nbytes(block):
 
 
 def _remote(x, name):
-    """The source of what is on workers, or is to be computed there; None for local data."""
+    """The source for rows on workers, or computed there; None for local data."""
     if isinstance(x, Delayed | Future):
         return TaskRows([x])
     if isinstance(x, list | tuple) and len(x) and _is_remote_part(x[0]):
@@ -310,7 +310,7 @@ def _is_remote_part(x):
 
 
 def _check_parts(parts, name):
-    """Complain of lists with more than tasks: NumPy would compute their parts, and stack them."""
+    """Refuse lists of more than tasks: NumPy would compute their parts, and stack them."""
     odd = {type(part).__name__ for part in parts if not isinstance(part, Delayed | Future)}
     if odd:
         raise ValueError(
@@ -378,7 +378,7 @@ def _is_of(meta, library):
 
 
 def _renamed(collection, attempt):
-    """The same collection with new keys on top: those of lost futures cannot be used again."""
+    """The same collection with new keys at the end: keys of lost futures cannot be reused."""
     apply = collection.map_partitions if _is_frame(collection) else collection.map_blocks
     dtype = {} if _is_frame(collection) else {"dtype": collection.dtype}
     return apply(blocks.same_again, attempt, meta=meta_of(collection), **dtype)

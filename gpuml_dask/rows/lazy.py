@@ -1,4 +1,4 @@
-"""Whatever stands for rows on workers, told apart from rows here and made a collection of Dask."""
+"""Rows on workers in any form: recognise them, and make a Dask collection of them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,7 +18,7 @@ from gpuml_dask.rows.placement import Placed
 
 
 def lives_on_workers(x: Any) -> bool:
-    """Whether rows are on a cluster, or are going to be: collections, futures, placed arrays.
+    """Whether rows are, or will be, on a cluster: collections, futures, placed arrays.
 
     >>> import dask.array as da
     >>> lives_on_workers(da.ones((4, 2))), lives_on_workers([[1.0, 2.0]])
@@ -30,7 +30,7 @@ def lives_on_workers(x: Any) -> bool:
 
 
 def client_of(*arrays: Any) -> Client | None:
-    """The client that has some of the arrays already; None for whichever is the current one."""
+    """The client that has some of the arrays; None for the current one."""
     for x in arrays:
         if isinstance(x, Placed):
             return x.rows.client
@@ -55,7 +55,7 @@ def as_collection(x: Any, n_columns: float | None = None) -> Any:
     if isinstance(x, Placed):
         if not x.rows.is_open:
             raise ClusterError(f"{x!r}: its table is closed. Place the data again.")
-        # Others than the table's, which are released with it.
+        # New futures, because those of the table are released with it.
         parts = [twin(future) for future in x.rows.to_be_joined()]
         dtype = x.dtype if x.dtype.kind != "O" else np.dtype(np.float64)
         return _chunks(parts, x.rows.sizes, x.shape[1:], dtype, on_gpu=x.rows.facts.on_gpu)
@@ -68,7 +68,7 @@ def as_collection(x: Any, n_columns: float | None = None) -> Any:
 
 
 def _check_connected(parts):
-    """Complain of futures whose client is closed: Dask would miss a task when all is computed."""
+    """Refuse futures whose client is closed: Dask would miss a task later."""
     for part in parts:
         if isinstance(part, Future) and part.cancelled():
             raise ClusterError(
@@ -92,6 +92,6 @@ def _chunks(
         meta = cupy.asarray(meta)
     tasks = [delayed(part) for part in parts]
     name = f"rows-{tokenize([task.key for task in tasks])}"
-    # Not `da.concatenate`, which makes arrays of frames.
+    # `da.concatenate` would make arrays of DataFrames.
     keys: dict = {(name, i, *(0 for _ in tail)): task.key for i, task in enumerate(tasks)}
     return array_of(name, keys, (sizes, *((n,) for n in tail)), meta, tasks)

@@ -13,11 +13,12 @@ from sklearn.base import clone
 
 from gpuml._sklearn import _MultimetricScorer, _num_samples
 from gpuml.divided import HOST, DividedRows, moved
-from gpuml.model_selection.candidates import Group, Refusal, Step, number
+from gpuml.model_selection.candidates import Refusal, Step, number
 from gpuml.model_selection.divided import DividedEvaluator, weight_of, why_not_divided
 from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.one_by_one import Task
 from gpuml.model_selection.residence import all_estimators
+from gpuml.protocol import Group
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.planning.blocks import cut_rows
 from gpuml_dask.planning.needs import placing_of

@@ -12,10 +12,11 @@ from distributed import Client
 
 import gpuml
 from gpuml.data import AnySplit
-from gpuml.model_selection.candidates import Group, Plan, Step, refusal_of, tell_unrepeated
+from gpuml.model_selection.candidates import Plan, Step, refusal_of, tell_unrepeated
 from gpuml.model_selection.evaluate import Job, progress_bar
 from gpuml.model_selection.grown import Grown, why_rounds_anew
 from gpuml.model_selection.route import AtOnce, route, warn_of_unused
+from gpuml.protocol import Group
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.planning.needs import Placing
 from gpuml_dask.planning.worker_kinds import kinds_among, kinds_of

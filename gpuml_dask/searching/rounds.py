@@ -11,7 +11,6 @@ from sklearn.pipeline import Pipeline
 from gpuml.model_selection.candidates import (
     NOTHING,
     TOGETHER,
-    Group,
     Refusal,
     Step,
     groups_together,
@@ -21,6 +20,7 @@ from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.fold_fits import families
 from gpuml.model_selection.one_by_one import Progress, announce_end, failed_fit
 from gpuml.model_selection.prefixes import shares_prefixes
+from gpuml.protocol import Group
 from gpuml_dask.errors import ClusterError, FitTimeoutError
 from gpuml_dask.planning.worker_kinds import Kinds
 from gpuml_dask.resuming.rounds import Finished

@@ -14,9 +14,9 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.pipeline import make_pipeline as sk_pipeline
 
 import gpuml
-from gpuml import data
 from gpuml._arrays import HOST, move, place_of
 from gpuml._arrays import device_copies as _device_copies
+from gpuml.data import resident_batches
 from gpuml.decomposition import PCA
 from gpuml.linear_model import LogisticRegression, Ridge
 from gpuml.pipeline import make_pipeline
@@ -193,7 +193,7 @@ def device(monkeypatch):
         return place if place_of(x) == HOST else place_of(x)
 
     monkeypatch.setattr(_device_copies, "move", counting)
-    monkeypatch.setattr(data, "compute_place", compute_place)
+    monkeypatch.setattr(resident_batches, "compute_place", compute_place)
     yield sizes
     _device_copies.device_copies.drop(place)
 

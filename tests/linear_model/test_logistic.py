@@ -487,7 +487,7 @@ def test_rows_that_do_not_fit_on_the_gpu_are_read_block_by_block(rng, monkeypatc
     X, y = problem(rng, n=20_000, p=10)
     model = LogisticRegression(**TIGHT)
     at_once = clone(model).fit(X, y)
-    monkeypatch.setattr("gpuml.data.fits", lambda size, place: False)
+    monkeypatch.setattr("gpuml.data.resident_batches.fits", lambda size, place: False)
     with gpuml.config_context(device="cuda", block_bytes=2**20):
         streamed = clone(model).fit(X, y)
     assert isinstance(streamed.coef_, np.ndarray)

@@ -20,6 +20,7 @@ from sklearn.svm import SVC
 
 import gpuml
 from gpuml._arrays import place_of
+from gpuml.data import resident_batches
 from gpuml.linear_model import LinearRegression, Ridge
 from gpuml.metrics import get_scorer
 from gpuml.model_selection import (
@@ -212,8 +213,8 @@ def place_on_second_device(monkeypatch):
     """Host rows are worked on elsewhere and do not fit there, so that they stream in blocks."""
     strict = pytest.importorskip("array_api_strict")
     place = place_of(strict.zeros(1, device=strict.Device("device1")))
-    monkeypatch.setattr(gpuml.data, "compute_place", lambda *args: place)
-    monkeypatch.setattr(gpuml.data, "fits", lambda *args: False)
+    monkeypatch.setattr(resident_batches, "compute_place", lambda *args: place)
+    monkeypatch.setattr(resident_batches, "fits", lambda *args: False)
 
 
 @pytest.mark.parametrize("p", [8, 200])
@@ -243,7 +244,7 @@ def test_host_rows_on_a_gpu(rng, monkeypatch):
     assert small.plan_.place == "numpy:cpu"
     with gpuml.config_context(device="cuda"):
         compare(GridSearchCV(Ridge(), GRID, **options).fit(X, y), small)
-        monkeypatch.setattr(gpuml.data, "fits", lambda *args: False)
+        monkeypatch.setattr(resident_batches, "fits", lambda *args: False)
         with gpuml.config_context(block_bytes=10_000):
             streamed = GridSearchCV(Ridge(), GRID, **options).fit(X, y)
     compare(streamed, small)

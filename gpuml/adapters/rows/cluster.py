@@ -76,7 +76,7 @@ def _kmeans_checks(params, data):
 
 
 def _centres(init, X):
-    """What was given as `init`; an array, of whatever library, where the rows are."""
+    """The value of `init`; an array, of any library, at the place of the rows."""
     return init if isinstance(init, str) else move(_as_array(init), place_of(X))
 
 
@@ -256,7 +256,7 @@ def _make_hdbscan(cuml_class, twin, changes):
     params = twin.get_params(deep=False)
     return cuml_class(
         **{name: params[name] for name in SHARED},
-        # Of the package hdbscan: a point is no neighbour of its own, and no limit is 0.
+        # As in the package hdbscan: a point is not its own neighbour, and no limit is 0.
         min_samples=min_samples(params) - 1,
         max_cluster_size=params["max_cluster_size"] or 0,
         **changes,
@@ -264,7 +264,7 @@ def _make_hdbscan(cuml_class, twin, changes):
 
 
 def _lower_hdbscan(model, twin):
-    """Fitted attributes of scikit-learn's, but for the copy of X that nothing reads."""
+    """Fitted attributes of scikit-learn's class, without the unused copy of X."""
     return {
         "labels_": to_host(model.labels_).astype(np.int64, copy=False),
         "probabilities_": to_host(model.probabilities_).astype(np.float64),
@@ -304,7 +304,7 @@ HDBSCAN = Row(
         unset("store_centers"),
         # cuML scales distances to near neighbours only, not those that join what is far apart.
         only("alpha", 1.0),
-        # Of so few neighbours the tree misses so many joins that clusters are others.
+        # With so few neighbours the tree misses many joins, and clusters differ.
         when_set(
             lambda p: not LEAST_MIN_SAMPLES <= min_samples(p) <= MOST_MIN_SAMPLES,
             f"min_samples below {LEAST_MIN_SAMPLES} or above {MOST_MIN_SAMPLES}",
@@ -315,7 +315,7 @@ HDBSCAN = Row(
     float32_only=True,
     light=("labels_", "probabilities_"),
     dtypes={"labels_": "int64"},
-    # It predicts nothing: no model has to go on on a GPU.
+    # It predicts nothing, so no model continues on a GPU.
     convert=Conversion(make=_make_hdbscan, lower=_lower_hdbscan, lift=None),
     notes=(
         "The tree joins near neighbours, as many as `min_samples`, and then what is left apart:",

@@ -10,7 +10,7 @@ from gpuml._arrays import namespace
 from gpuml.adapters._conversion import Conversion
 from gpuml.adapters._row import Row, only, unset, when, when_set
 
-# cuML's default: splits are sought among so many quantiles of each feature.
+# cuML's default number of quantiles per feature where splits are tried.
 BINS = 128
 # Bytes that a row reads on its way down one tree.
 PATH_BYTES = 64
@@ -84,7 +84,7 @@ def _features_per_split(n_features, given):
 
 
 def _seed(random_state):
-    """A number is cuML's seed as it is; without one cuML would take the same each time."""
+    """A number is cuML's seed; without one, cuML would use the same seed each time."""
     if isinstance(random_state, Integral):
         return int(random_state)
     return int(check_random_state(random_state).randint(2**31 - 1))

@@ -165,7 +165,7 @@ def _other_metric_kwds(params):
 
 
 def _several_epochs(params):
-    epochs = params["n_epochs"]  # 0, of which umap-learn makes no epochs, is cuML's None
+    epochs = params["n_epochs"]  # umap-learn's 0 makes no epochs and is cuML's None
     return epochs is not None and (not isinstance(epochs, Integral) or epochs == 0)
 
 
@@ -175,7 +175,7 @@ def _other_arguments(params, data):
 
 
 def _several_targets(params, data):
-    # Targets of a transformer come as they were given: as a list, or what NumPy makes an array of.
+    # A transformer gets raw targets: a list, or anything that NumPy turns into an array.
     shape = getattr(data.y, "shape", None)
     shape = np.asarray(data.y).shape if shape is None else shape
     return len(shape) > 1 and shape[1] > 1
@@ -237,7 +237,7 @@ def as_umap_learn(cuml_class: Any) -> Any:
 
 
 def _lower_umap(model, twin):
-    """The state of umap-learn's model, but for what it makes of parameters alone.
+    """The state of umap-learn's model, without what follows from parameters.
 
     There is neither a hash of the rows nor a search index: `gpuml.adapters._umap_models` does
     without the one, and makes the other where it is needed.
@@ -275,7 +275,7 @@ def _lift_umap(cuml_class, twin, changes):
     if not hasattr(twin, "graph_"):
         raise UnsupportedHere("UMAP of a single row")
     model = _make_umap(cuml_class, twin, changes)
-    # What `from_sklearn` does, which takes objects of umap-learn's own class only.
+    # As `from_sklearn`, which only accepts umap-learn's own class.
     model._sync_attrs_from_cpu(twin)
     model._supervised = twin._supervised
     return model

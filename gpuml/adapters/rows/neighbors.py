@@ -37,7 +37,7 @@ def _no_order(p):
 
 
 def _metric_of_no_tree(params):
-    # cuML goes on without a tree; scikit-learn raises.
+    # cuML continues without a tree; scikit-learn raises an error.
     algorithm = params["algorithm"]
     return (
         algorithm.endswith("_tree") and params["metric"] not in neighbors.VALID_METRICS[algorithm]
@@ -132,7 +132,7 @@ def _lower(model, twin):
 
 
 def _lift(cuml_class, twin, changes):
-    """But for targets in columns, which cuML gives back as one array of votes or means."""
+    """Except for targets in columns, for which cuML returns one array of votes or means."""
     if getattr(twin, "_y", np.empty(0)).ndim > 1:
         raise UnsupportedHere("targets in columns")
     return _conversion.lift(cuml_class, twin, changes)

@@ -123,7 +123,7 @@ def in_libsvm_order(fitted: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _sorted(x):
-    """A dense array as it is, a sparse matrix with its indices in order."""
+    """A dense array unchanged, a sparse matrix with sorted indices."""
     return x.sorted_indices() if sparse.issparse(x) else x
 
 
