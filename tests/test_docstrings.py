@@ -25,7 +25,7 @@ MODULES = (
     *("gpuml.linalg", "gpuml.linear_model", "gpuml.manifold", "gpuml.metrics"),
     *("gpuml.model_selection", "gpuml.naive_bayes", "gpuml.neighbors", "gpuml.pipeline"),
     *("gpuml.preprocessing", "gpuml.random_projection", "gpuml.svm", "gpuml.testing"),
-    *("gpuml_dask", "gpuml_dask.clustering", "gpuml_dask.decomposition"),
+    *("gpuml_dask", "gpuml_dask.clustering", "gpuml_dask.decomposition", "gpuml_dask.mixture"),
     *("gpuml_dask.discriminant_analysis", "gpuml_dask.errors", "gpuml_dask.impute"),
     "gpuml_dask.io",
     *("gpuml_dask.linalg", "gpuml_dask.linear_model", "gpuml_dask.model_selection"),

@@ -13,7 +13,8 @@ INSTEAD = (
     "gpuml_dask leaves it divided: import the same class from gpuml_dask.linear_model, "
     "gpuml_dask.svm, gpuml_dask.naive_bayes, gpuml_dask.discriminant_analysis, "
     "gpuml_dask.decomposition, gpuml_dask.preprocessing or gpuml_dask.impute, KMeans from "
-    "gpuml_dask.clustering, a search over any estimator from gpuml_dask.model_selection, "
+    "gpuml_dask.clustering, GaussianMixture from gpuml_dask.mixture, a search over any estimator "
+    "from gpuml_dask.model_selection, "
     "predict, transform and score of any fitted model from gpuml_dask.predict. To gather it "
     "without this warning, pass what its compute() returns."
 )

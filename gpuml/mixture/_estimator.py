@@ -15,7 +15,7 @@ from gpuml._inputs.validation import check_rows, unchanged_on_error
 from gpuml._persistence.travel import Travels
 from gpuml._settings.config import current_settings
 from gpuml._sklearn import _fit_context, check_same_namespace
-from gpuml.data import Batch, Folds, resident_rows
+from gpuml.data import Batch, Folds, resident_rows, whole
 from gpuml.extending import MultifitEstimator
 from gpuml.mixture._models import (
     Mixture,
@@ -138,6 +138,7 @@ class GaussianMixture(Travels, MultifitEstimator, sk.GaussianMixture):
     """
 
     multifit_params = PARAMS
+    multifit_divided = True
     multifit_score = "log_likelihood"
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -162,7 +163,7 @@ class GaussianMixture(Travels, MultifitEstimator, sk.GaussianMixture):
         with unchanged_on_error(self), small_arrays():
             batch = self.multifit_batch(X)
             _check_enough(batch.n_rows, self.n_components)
-            rows = rows_of(batch, slice(0, batch.n_rows))
+            rows = rows_of(whole(batch), 0, "train")
             goes_on = self.warm_start and hasattr(self, "converged_")
             [found] = fitted(
                 rows,
@@ -237,8 +238,8 @@ class GaussianMixture(Travels, MultifitEstimator, sk.GaussianMixture):
         few = {s: n for s, n in few.items() if n < max(most, 2)}
         refuse({s: _too_few(n, most) for s, n in few.items()}, folds.n_splits)
         fits = []
-        for split in folds.splits:
-            fits.append(fitted(rows_of(folds.batch, split.train), params))
+        for s, split in enumerate(folds.splits):
+            fits.append(fitted(rows_of(folds, s, "train"), params))
             if advance is not None:
                 advance(split.n_train)
         return MixtureStack(folds, params, fits)

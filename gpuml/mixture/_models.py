@@ -15,13 +15,13 @@ from gpuml._arrays import Array, as_array, is_array, move, namespace, place_of, 
 from gpuml._arrays.ops import constant
 from gpuml._arrays.threads import blas_threads, may_limit_blas, one_blas_thread, ordered_map
 from gpuml._sklearn import _check_means, _check_precisions, _check_weights
-from gpuml.data import Batch, Folds, Rows, take
+from gpuml.data import Batch, Folds, take, whole, without_features
 from gpuml.decomposition._projection import at_home
 from gpuml.exceptions import level_of_user
 from gpuml.extending import DensityStack
 from gpuml.mixture._starts import Start, starts_of
 from gpuml.solvers._mixture_kinds import Kind, kind_of
-from gpuml.solvers._mixture_space import Components, Space
+from gpuml.solvers._mixture_space import Components, Matrix, Space, Spread, matrix
 from gpuml.solvers.gaussians import (
     factors_of_precisions,
     log_densities,
@@ -103,13 +103,12 @@ class MixtureStack(DensityStack):
 
     def log_likelihood(self, part: str) -> Array:
         """Scores (C, S) of the "train" or "test" rows of all splits; see `DensityStack`."""
-        batch, place = self.folds.batch, self.folds.batch.work
+        place = self.folds.batch.work
         columns = []
-        for fits, split in zip(self.fits, self.folds.splits, strict=True):
-            X = rows_of(batch, getattr(split, part))
-            columns.append(
-                place.xp.stack(list(_each(lambda fit, X=X: _mean_density(fit, X), fits, X)))
-            )
+        for s, fits in enumerate(self.fits):
+            rows = rows_of(self.folds, s, part)
+            found = _each(lambda fit, rows=rows: _mean_density(fit, rows), fits, rows)
+            columns.append(place.xp.stack(list(found)))
         return place.xp.stack(columns, axis=1)
 
     def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
@@ -119,8 +118,8 @@ class MixtureStack(DensityStack):
             found = self.fits[split][candidate]
         else:
             if candidate not in self.known:
-                X = rows_of(batch, slice(0, batch.n_rows))
-                [self.known[candidate]] = fitted(X, [self.params[candidate]])
+                rows = rows_of(whole(batch), 0, "train")
+                [self.known[candidate]] = fitted(rows, [self.params[candidate]])
             found = self.known[candidate]
         return attributes_at_home(found, batch)
 
@@ -133,19 +132,43 @@ def attributes_at_home(found: Mixture, batch: Batch) -> dict[str, Any]:
     }
 
 
-def rows_of(batch: Batch, rows: Rows) -> Array:
-    """Some rows, at the place of the work."""
+def rows_of(folds: Folds, split: int, part: str) -> Matrix:
+    """The "train" or "test" rows of a split, at the place of the work."""
+    batch = folds.batch
+    if batch.holders is None:
+        return matrix(_rows_here(folds, split, part))
+    pieces = batch.holders.map(_rows_here, split, part)
+    xp = batch.work.xp
+    dtype = getattr(xp, str(batch.dtype).rpartition(".")[2])
+    like = xp.zeros((0, batch.n_features), dtype=dtype, device=batch.work.device)
+    return Matrix(Spread(None, pieces), np.asarray(pieces.each(_length)), batch.n_features, like)
+
+
+def _rows_here(folds, split, part):
+    batch, rows = folds.batch, getattr(folds.splits[split], part)
     return move(take(batch.X, rows, namespace(batch.X)), batch.work)
 
 
-def _mean_density(fit, X):
-    found = log_densities(fit.joints(X))
+@without_features
+def _length(X):
+    return X.shape[0]
+
+
+def _mean_density(fit, rows):
+    if rows.is_divided:
+        return rows.spread.total(_log_density, fit) / rows.n_rows
+    found = log_densities(fit.joints(rows.spread.here))
     return namespace(found).mean(found)
 
 
-def _each(function, items, X):
-    """A function of each item, by several threads where X is in CPU memory."""
-    if not place_of(X).is_host or not may_limit_blas():
+def _log_density(X, fit):
+    found = log_densities(fit.joints(X))
+    return namespace(found).sum(found)
+
+
+def _each(function, items, rows):
+    """A function of each item, by several threads where rows are in CPU memory."""
+    if rows.is_divided or not place_of(rows.like).is_host or not may_limit_blas():
         return map(function, items)
     threads = blas_threads()
     with one_blas_thread():
@@ -169,14 +192,14 @@ class Silent:
 
 
 def fitted(
-    X: Array,
+    rows: Matrix,
     params: Sequence[Mapping[str, Any]],
     *,
     randoms: Sequence[Any] | None = None,
     last: Mixture | None = None,
     told: Silent | None = None,
 ) -> list[Mixture]:
-    """The best run of each candidate on rows X (n, p).
+    """The best run of each candidate on some rows.
 
     Parameters
     ----------
@@ -197,16 +220,17 @@ def fitted(
     if randoms is None:
         # Every fit of a search is of a clone, which has a copy.
         randoms = [check_random_state(deepcopy(each["random_state"])) for each in params]
-    given = [_given(each, X) for each in params]
+    given = [_given(each, rows) for each in params]
     drawn = [c for c, each in enumerate(given) if len(each) < len(STARTS) and last is None]
     of_drawn = [params[c] for c in drawn], [randoms[c] for c in drawn]
-    starts = dict(zip(drawn, starts_of(X, *of_drawn), strict=True)) if drawn else {}
+    starts = dict(zip(drawn, starts_of(rows, *of_drawn), strict=True)) if drawn else {}
     found: dict[int, Mixture] = {}
-    threads = blas_threads() if place_of(X).is_host and may_limit_blas() else 1
+    alone = rows.is_divided or not place_of(rows.like).is_host or not may_limit_blas()
+    threads = 1 if alone else blas_threads()
     with one_blas_thread():
         for name in dict.fromkeys(each["covariance_type"] for each in params):
             some = [c for c, each in enumerate(params) if each["covariance_type"] == name]
-            found |= _Group(X, name, params, given, starts, some, threads).fitted(last, told)
+            found |= _Group(rows, name, params, given, starts, some, threads).fitted(last, told)
     for c in range(len(params)):
         _warn_of(found[c], params[c])
     return [found[c] for c in range(len(params))]
@@ -222,9 +246,9 @@ def _warn_of(mixture, params):
         )
 
 
-def _given(params, X):
-    """Starts that the user gives, checked, where the rows are."""
-    k, p, found = params["n_components"], X.shape[1], {}
+def _given(params, rows):
+    """Starts that the user gives, checked, where sums over the rows are."""
+    k, p, found = params["n_components"], rows.n_features, {}
     for name in STARTS:
         value = params[name]
         if value is None:
@@ -237,7 +261,7 @@ def _given(params, X):
             value = _check_means(value, k, p, xp=np)
         else:
             value = _check_precisions(value, params["covariance_type"], k, p, xp=np)
-        found[name] = constant(value, like=X, xp=namespace(X))
+        found[name] = constant(value, like=rows.like, xp=namespace(rows.like))
     return found
 
 
@@ -245,7 +269,7 @@ def _given(params, X):
 class _Group:
     """Candidates with one type of covariances."""
 
-    X: Array
+    rows: Matrix
     name: str
     params: Sequence[Mapping[str, Any]]
     given: Sequence[Mapping[str, Array]]
@@ -275,17 +299,18 @@ class _Group:
 
     @cached_property
     def _kind(self) -> Kind:
-        return kind_of(self.name, self.X.shape[1])
+        return kind_of(self.name, self.rows.n_features)
 
     @cached_property
     def _space(self) -> Space:
         least = min(self.params[c]["reg_covar"] for c in self.candidates)
         turned, threads = self._kind.turned, self.threads
-        return Space.of(self.X, turned=turned, least_reg=float(least), threads=threads)
+        return Space.of(self.rows, turned=turned, least_reg=float(least), threads=threads)
 
     @property
     def _precision(self) -> float:
-        return float(namespace(self.X).finfo(self.X.dtype).eps)
+        like = self.rows.like
+        return float(namespace(like).finfo(like.dtype).eps)
 
     def _runs(self, last):
         """Candidates of the runs, and the runs."""
@@ -304,16 +329,8 @@ class _Group:
             return {}
         some = sorted(some, key=lambda r: wanted[r].size)
         regs = [float(self.params[owners[r]]["reg_covar"]) for r in some]
-        xp = namespace(self.X)
-        found = begun(
-            self._kind,
-            self._space,
-            lambda rows: xp.concat([wanted[r].shares(rows) for r in some]),
-            [wanted[r].size for r in some],
-            regs,
-            self._precision,
-            complete=complete,
-        )
+        own = [wanted[r] for r in some]
+        found = begun(self._kind, self._space, own, regs, self._precision, complete=complete)
         return {r: self._kind.taken(found, np.asarray([at])) for at, r in enumerate(some)}
 
     def _run(self, c: int, found: Components | None, bound: float = -np.inf) -> Run:

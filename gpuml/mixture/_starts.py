@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import Array, device_of, move, namespace, place_of
+from gpuml._arrays import HOST, Array, device_of, move, namespace, place_of
 from gpuml.cluster._kmeans import warn_of_few
 from gpuml.cluster._starts import Seeding, seeding, seeds_of, shares_of
-from gpuml.solvers.clusters import Points, Run, labels_of, lloyd
+from gpuml.solvers._mixture_space import Matrix, here, mean_of
+from gpuml.solvers.clusters import Points, Run
+from gpuml.solvers.divided_clusters import DividedPoints
 
 # scikit-learn's defaults of k-means.
 MAX_ITER, TOL = 300, 1e-4
@@ -31,6 +33,10 @@ class Labels:
         numbers = xp.arange(self.size, dtype=self.labels.dtype, device=device_of(self.labels))
         return xp.astype(self.labels[rows] == numbers[:, None], xp.float64)
 
+    def part(self, first: int, stop: int) -> "Labels":
+        """The same of some of the rows."""
+        return Labels(self.labels[first:stop], self.size)
+
 
 @dataclass(frozen=True)
 class Chosen:
@@ -49,6 +55,10 @@ class Chosen:
         some = xp.arange(rows.start, rows.stop, dtype=numbers.dtype, device=device_of(numbers))
         return xp.astype(some == numbers[:, None], xp.float64)
 
+    def part(self, first: int, stop: int) -> "Chosen":
+        """The same of some of the rows, of which the first has the number 0 then."""
+        return Chosen(self.numbers - first)
+
 
 @dataclass(frozen=True)
 class Shares:
@@ -65,12 +75,16 @@ class Shares:
         """Shares (k, m) of the components in some rows."""
         return self.values[:, rows]
 
+    def part(self, first: int, stop: int) -> "Shares":
+        """The same of some of the rows."""
+        return Shares(self.values[:, first:stop])
+
 
 Start = Labels | Chosen | Shares
 
 
 def starts_of(
-    X: Array, candidates: Sequence[Mapping[str, Any]], randoms: Sequence[Any]
+    rows: Matrix, candidates: Sequence[Mapping[str, Any]], randoms: Sequence[Any]
 ) -> list[list[Start]]:
     """Where each of the `n_init` runs of each candidate begins.
 
@@ -79,14 +93,14 @@ def starts_of(
 
     Parameters
     ----------
-    X : array (n, p)
+    rows : Matrix
     candidates : list of dict
     randoms : list of RandomState
         Of each candidate, which draws its starts one after the other.
     """
     drawn: dict[Hashable, list[Any]] = {}
     keys = []
-    points = _points(X)
+    points = _points(rows)
     shares = shares_of(points)
     for c, (params, random) in enumerate(zip(candidates, randoms, strict=True)):
         seed, k = params["random_state"], params["n_components"]
@@ -97,7 +111,9 @@ def starts_of(
         found = drawn.setdefault(key, [])
         if len(found) < params["n_init"]:
             # Candidates of a seed have the same random numbers, one perhaps more of them.
-            found[:] = [_drawn(params, random, X, run, shares) for run in range(params["n_init"])]
+            found[:] = [
+                _drawn(params, random, rows, run, shares) for run in range(params["n_init"])
+            ]
     seeds = [one for runs in drawn.values() for one in runs if isinstance(one, tuple)]
     made = iter(_of_seeds(points, seeds))
     for runs in drawn.values():
@@ -105,42 +121,63 @@ def starts_of(
     return [drawn[key][: params["n_init"]] for key, params in zip(keys, candidates, strict=True)]
 
 
-def _points(X):
-    xp = namespace(X)
-    return Points(xp.asarray(X - xp.mean(X, axis=0), copy=False), None)
+def _points(rows):
+    if rows.is_divided:
+        mean = namespace(rows.like).astype(mean_of(rows), rows.like.dtype)
+        return DividedPoints(rows.spread.map(_less, mean).holders)
+    X = rows.spread.here
+    return _less(X, namespace(X).mean(X, axis=0))
 
 
-def _drawn(params, random, X, run, shares):
+def _less(X, mean):
+    return Points(namespace(X).asarray(X - here(mean, X), copy=False), None)
+
+
+def _squares(points):
+    xp = namespace(points.X)
+    return xp.sum(points.X * points.X, axis=0, dtype=xp.float64)
+
+
+def _variance(points):
+    """The mean of the variances of the features."""
+    if isinstance(points, DividedPoints):
+        squares = points.holders.total(_squares) / len(points.weights)
+        return float(namespace(squares).mean(squares))
+    xp = namespace(points.X)
+    return float(xp.mean(xp.var(points.X, axis=0)))
+
+
+def _drawn(params, random, rows, run, shares):
     """A start, or how k-means++ goes on with it: by its seeds as such or as those of k-means."""
-    init, k, n = params["init_params"], params["n_components"], X.shape[0]
+    init, k, n = params["init_params"], params["n_components"], rows.n_rows
+    place = HOST if rows.is_divided else place_of(rows.like)
     if init in BY_SEEDS:
         seed = params["random_state"]
         return init, seeding(random, k, run, seed, shares)
     if init == "random":
         values = random.uniform(size=(n, k)).astype(shares.dtype)
         values /= values.sum(axis=1)[:, None]
-        return Shares(move(np.asarray(values.T, dtype=np.float64, order="C"), place_of(X)))
+        return Shares(move(np.asarray(values.T, dtype=np.float64, order="C"), place))
     numbers = random.choice(n, size=k, replace=False).astype(np.int64)
-    return Chosen(move(numbers, place_of(X)))
+    return Chosen(move(numbers, place))
 
 
-def _of_seeds(points: Points, wanted: Sequence[tuple[str, Seeding]]) -> list[Start]:
+def _of_seeds(points: Points | DividedPoints, wanted: Sequence[tuple[str, Seeding]]) -> list[Start]:
     if not wanted:
         return []
-    xp = namespace(points.X)
     numbers = seeds_of(points, [each for _, each in wanted])
     by_means = [i for i, (init, _) in enumerate(wanted) if init == "kmeans"]
-    tol = TOL * float(xp.mean(xp.var(points.X, axis=0)))
-    runs = [Run(xp.take(points.X, numbers[i], axis=0), MAX_ITER, tol) for i in by_means]
-    found: list[Start] = [Chosen(_as_numbers(each, points.X)) for each in numbers]
-    for i, end in zip(by_means, lloyd(points, runs) if runs else [], strict=True):
+    tol = TOL * _variance(points)
+    runs = [Run(points.rows(numbers[i]), MAX_ITER, tol) for i in by_means]
+    found: list[Start] = [Chosen(_as_numbers(each, points)) for each in numbers]
+    for i, end in zip(by_means, points.lloyd(runs) if runs else [], strict=True):
         k = end.centres.shape[0]
         warn_of_few(end.n_found, k)
-        found[i] = Labels(labels_of(points.X, end.centres), k)
+        found[i] = Labels(points.labels(end.centres), k)
     return found
 
 
-def _as_numbers(numbers, X):
+def _as_numbers(numbers, points):
     """Numbers of rows, where the rows are; scikit-learn's are in CPU memory."""
-    numbers = move(numbers, place_of(X))
+    numbers = move(numbers, HOST if isinstance(points, DividedPoints) else place_of(points.X))
     return namespace(numbers).astype(numbers, namespace(numbers).int64, copy=False)

@@ -85,7 +85,7 @@ class Kind:
 
     def constants(self, found: Components, space: Space) -> Array:
         """``log w_k + log N_k`` (K,) of a row in the mean."""
-        xp, p = namespace(found.means), space.rows.shape[0]
+        xp, p = namespace(found.means), space.n_features
         with np.errstate(divide="ignore"):  # a weight may be 0
             logs = xp.log(found.weights)
         return logs + self._log_dets(found) + space.log_det - 0.5 * p * log(2 * pi)
@@ -135,7 +135,7 @@ class Kind:
 
 def _means(space: Space, sums: Array, told: Told) -> tuple[Array, Array]:
     """Sums of shares (K,), never 0, and means (K, p)."""
-    p = space.rows.shape[0]
+    p = space.n_features
     counts = sums[:, -1] + told.least
     # The least share is of a row in the origin of the user's coordinates.
     first = sums[:, -1 - p : -1] - told.least * space.zero
@@ -177,7 +177,7 @@ class Diagonal(Kind):
         return xp.concat([Z * Z, Z, xp.ones_like(Z[:1, :])])
 
     def update(self, space, sums, told):
-        xp, p = namespace(sums), space.rows.shape[0]
+        xp, p = namespace(sums), space.n_features
         counts, means = _means(space, sums, told)
         squares, first = sums[:, :p], sums[:, p:-1]
         variances = squares + means * (sums[:, -1:] * means - 2.0 * first)
@@ -310,7 +310,7 @@ class Full(Turned):
         return xp.concat([xp.stack(squares), found], axis=1)
 
     def update(self, space, sums, told):
-        xp, p = namespace(sums), space.rows.shape[0]
+        xp, p = namespace(sums), space.n_features
         counts, means = _means(space, sums, told)
         squares, first = self._matrices(sums[:, : -1 - p], p), sums[:, -1 - p : -1]
         cross = means[:, :, None] * first[:, None, :]

@@ -107,7 +107,7 @@ def log_joints(X: Array, weights: Array, means: Array, factors: Array, kind: str
     size = HOST_BLOCK_BYTES if place_of(X).is_host else BLOCK_BYTES
     step = max(1, size // (8 * p))
     found = []
-    for start in range(0, n, step):
+    for start in range(0, max(n, 1), step):
         rows = xp.astype(X[start : min(start + step, n), :], xp.float64, copy=False)
         columns = []
         for k in range(means.shape[0]):

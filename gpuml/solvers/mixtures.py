@@ -23,7 +23,7 @@ from gpuml._arrays import Array, namespace, place_of, to_host
 from gpuml._arrays.ops import constant
 from gpuml._arrays.threads import ordered_map
 from gpuml.solvers._mixture_kinds import Kind, scattered
-from gpuml.solvers._mixture_space import Components, Space, Told
+from gpuml.solvers._mixture_space import Components, Shard, Space, Told, added, here
 
 # Workspace of a tile: features of rows, and shares of components.
 TILE_BYTES, HOST_TILE_BYTES = 2**28, 2**21
@@ -146,49 +146,76 @@ def _groups(sizes: np.ndarray) -> list[tuple[int, int, int]]:
     return found
 
 
-def _total(kind: Kind, space: Space, n_components: int, of_tile: Callable[..., Any]) -> Any:
-    """The sum of a function of rows (p, m) and their features over tiles, in order."""
-    n_numbers = n_components + 2 * kind.n_features(space.rows.shape[0])
-    tiles = list(_tiles(space, n_numbers))
+@dataclass(frozen=True)
+class _Start:
+    """Reads sums over shares that are known, of the mixtures that begin in a shard."""
+
+    kind: Kind
+
+    def shares(self, shard: Shard, tile: slice, Z: Array, features: Array) -> Array:
+        return namespace(Z).concat([start.shares(tile) for start in shard.starts])
+
+    def __call__(self, shard: Shard, tile: slice, Z: Array, features: Array) -> Sequence[Array]:
+        return [self.kind.sums(features, self.shares(shard, tile, Z, features), Z)]
+
+
+@dataclass(frozen=True)
+class _Step:
+    """Reads sums over shares, and of log densities, of mixtures under way."""
+
+    kind: Kind
+    now: _Now
+
+    def shares(self, shard: Shard, tile: slice, Z: Array, features: Array) -> Array:
+        return self.now.shares(features, Z)[0]
+
+    def __call__(self, shard: Shard, tile: slice, Z: Array, features: Array) -> Sequence[Array]:
+        own, logs = self.now.shares(features, Z)
+        return [self.kind.sums(features, own, Z), logs]
+
+
+@dataclass(frozen=True)
+class _Scatter:
+    """Reads squares of the differences of rows to some means, by shares of some components."""
+
+    step: _Start | _Step
+    which: np.ndarray
+    means: Array
+
+    @property
+    def kind(self) -> Kind:
+        return self.step.kind
+
+    def __call__(self, shard: Shard, tile: slice, Z: Array, features: Array) -> Sequence[Array]:
+        own = self.step.shares(shard, tile, Z, features)
+        away = (Z - self.means[j, :][:, None] for j in range(len(self.which)))
+        pairs = zip(away, self.which.tolist(), strict=True)
+        return [namespace(Z).stack([scattered(each, own[k, :]) for each, k in pairs])]
+
+
+def _read(shard, reading, n_components, threads):
+    """What a reading sums over the tiles of a shard, in order."""
+    rows, kind = shard.rows, reading.kind
+    reading = here(reading, rows)
 
     def said(tile):
-        Z = space.rows[:, tile]
-        return of_tile(tile, Z, kind.features(Z))
+        Z = rows[:, tile]
+        return reading(shard, tile, Z, kind.features(Z))
 
-    threads = min(space.threads, len(tiles))
-    return _summed(map(said, tiles) if threads == 1 else ordered_map(said, tiles, threads))
-
-
-def _summed(parts):
-    total = list(next(parts))
+    tiles = list(_tiles(rows, n_components + 2 * kind.n_features(rows.shape[0])))
+    threads = min(threads, len(tiles))
+    parts = map(said, tiles) if threads == 1 else ordered_map(said, tiles, threads)
+    total = next(parts)
     for part in parts:
-        for i, each in enumerate(part):
-            total[i] = total[i] + each
+        total = added(total, part)
     return total
 
 
-def _tiles(space: Space, n_numbers: int) -> Iterator[slice]:
-    size = HOST_TILE_BYTES if place_of(space.rows).is_host else TILE_BYTES
-    step = max(LEAST_TILE, size // (8 * n_numbers))
-    for start in range(0, space.n_rows, step):
-        yield slice(start, min(start + step, space.n_rows))
-
-
-def _scatter_of(kind: Kind, space: Space, shares: Callable[..., Array]) -> Any:
-    """The `Scatter` of known or recomputed shares."""
-
-    def scatter(which: np.ndarray, means: Array) -> Array:
-        xp = namespace(means)
-
-        def of_tile(tile, Z, features):
-            own = shares(tile, Z, features)
-            away = (Z - means[j, :][:, None] for j in range(len(which)))
-            pairs = zip(away, which, strict=True)
-            return (xp.stack([scattered(each, own[int(k), :]) for each, k in pairs]),)
-
-        return _total(kind, space, len(which), of_tile)[0]
-
-    return scatter
+def _tiles(rows: Array, n_numbers: int) -> Iterator[slice]:
+    size = HOST_TILE_BYTES if place_of(rows).is_host else TILE_BYTES
+    step, n = max(LEAST_TILE, size // (8 * n_numbers)), rows.shape[1]
+    for start in range(0, max(n, 1), step):
+        yield slice(start, min(start + step, n))
 
 
 # ---------------------------------------------------------------- starts
@@ -197,37 +224,40 @@ def _scatter_of(kind: Kind, space: Space, shares: Callable[..., Array]) -> Any:
 def begun(
     kind: Kind,
     space: Space,
-    shares: Callable[[slice], Array],
-    sizes: Sequence[int],
+    starts: Sequence[Any],
     regs: Sequence[float],
     precision: float,
     *,
     complete: bool,
 ) -> Components:
-    """Mixtures from the shares (K, m) of their components in the rows of a tile.
+    """Mixtures from shares of their components in the rows.
 
     Parameters
     ----------
-    sizes : sequence of R ints
+    starts : sequence of R starts
+        Each with a `size`, ``shares(rows)`` (k, m), and ``part(first, stop)``, the same of some of
+        the rows.
     regs : sequence of R floats
     precision : float
         Distance from 1 to the next number of the user's dtype.
     complete : bool
         Whether the shares of a mixture sum to 1 in each row.
     """
+    sizes = np.asarray([start.size for start in starts])
+    reading = _Start(kind.of_components(int(sizes.sum()), place_of(space.origin)))
+    shards = space.begun_by(starts)
+    [found] = shards.total(_read, reading, int(sizes.sum()), space.threads)
 
-    def sums(tile, Z, features):
-        return (kind.sums(features, shares(tile), Z),)
+    def scatter(which: np.ndarray, means: Array) -> Array:
+        again = _Scatter(reading, which, means)
+        return shards.total(_read, again, len(which), space.threads)[0]
 
-    kind = kind.of_components(int(np.sum(sizes)), place_of(space.rows))
-    scatter = _scatter_of(kind, space, lambda tile, Z, features: shares(tile))
-    found = _total(kind, space, int(np.sum(sizes)), sums)[0]
-    told = _told(space, np.asarray(sizes), regs, precision, scatter, complete=complete)
-    return kind.update(space, found, told)
+    told = _told(space, sizes, regs, precision, scatter, complete=complete)
+    return reading.kind.update(space, found, told)
 
 
 def _told(space, sizes, regs, precision, scatter, *, complete=True):
-    reg = constant(np.repeat(regs, sizes), like=space.rows, xp=namespace(space.rows))
+    reg = constant(np.repeat(regs, sizes), like=space.origin, xp=namespace(space.origin))
     return Told(sizes, reg, LEAST_SHARES * precision, complete, scatter)
 
 
@@ -264,7 +294,7 @@ def expectation_maximisation(
         return ends
     found = joined(kind, [runs[r] for r in left])
     last = np.asarray([runs[r].bound for r in left])
-    place = place_of(space.rows)
+    place = place_of(space.origin)
     for n_iter in range(1, max(run.max_iter for run in runs) + 1):
         kind = kind.of_components(found.means.shape[0], place)
         found, bounds = _step(kind, space, found, [runs[r].reg for r in left], precision)
@@ -309,21 +339,17 @@ def joined(kind: Kind, runs: Sequence[Run]) -> Components:
 
 def _step(kind, space, found, regs, precision):
     """New components, and mean log densities (R,) of the old ones, in CPU memory."""
-    now = _Now.of(kind, found, space)
-
-    def of_tile(tile, Z, features):
-        own, logs = now.shares(features, Z)
-        return kind.sums(features, own, Z), logs
-
-    sums, logs = _total(kind, space, found.means.shape[0], of_tile)
+    reading = _Step(kind, _Now.of(kind, found, space))
+    n_components = found.means.shape[0]
+    sums, logs = space.shards.total(_read, reading, n_components, space.threads)
     bounds = logs / space.n_rows + kind.left_out(found, space)
 
     def scatter(which, means):
         mixtures = np.unique(found.owners[which])
         kept = np.flatnonzero(np.isin(found.owners, mixtures))
-        some = _Now.of(kind, kind.taken(found, mixtures), space)
-        again = _scatter_of(kind, space, lambda tile, Z, features: some.shares(features, Z)[0])
-        return again(np.searchsorted(kept, which), means)
+        some = _Step(kind, _Now.of(kind, kind.taken(found, mixtures), space))
+        again = _Scatter(some, np.searchsorted(kept, which), means)
+        return space.shards.total(_read, again, len(which), space.threads)[0]
 
     told = _told(space, found.sizes, regs, precision, scatter)
     return kind.update(space, sums, told), to_host(bounds)

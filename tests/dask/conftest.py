@@ -19,6 +19,7 @@ SECONDS_TO_TIDY = 10
 IMPORTED_BY_WORKERS = [
     *("dask.array", "dask.dataframe", "distributed", "gpuml_dask.model_selection"),
     *("gpuml_dask.clustering", "gpuml_dask.decomposition", "gpuml_dask.linear_model"),
+    "gpuml_dask.mixture",
     *("gpuml_dask.discriminant_analysis", "gpuml_dask.naive_bayes", "gpuml_dask.preprocessing"),
     "gpuml_dask.impute",
     *("gpuml.feature_extraction.text", "gpuml.naive_bayes", "gpuml.pipeline", "gpuml.testing"),

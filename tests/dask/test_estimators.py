@@ -19,6 +19,7 @@ import gpuml.decomposition
 import gpuml.discriminant_analysis
 import gpuml.impute
 import gpuml.linear_model
+import gpuml.mixture
 import gpuml.naive_bayes
 import gpuml.preprocessing
 import gpuml_dask
@@ -39,6 +40,7 @@ from gpuml_dask.linear_model import (
     Ridge,
     TweedieRegressor,
 )
+from gpuml_dask.mixture import GaussianMixture
 from gpuml_dask.naive_bayes import (
     BernoulliNB,
     CategoricalNB,
@@ -252,6 +254,41 @@ def test_clusters_are_those_of_one_device(client, model, parts, regression, weig
     assert model.score(rows) == pytest.approx(other.score(X), rel=1e-10)
     weighted = model.score(rows, sample_weight=in_chunks(weights, sizes))
     assert weighted == pytest.approx(other.score(X, sample_weight=weights), rel=1e-10)
+
+
+MIXTURES = [
+    GaussianMixture(3, random_state=0),
+    GaussianMixture(2, covariance_type="tied", init_params="k-means++", n_init=2, random_state=1),
+    GaussianMixture(3, covariance_type="diag", init_params="random", random_state=2),
+    GaussianMixture(2, covariance_type="spherical", init_params="random_from_data", random_state=3),
+    GaussianMixture(2, covariance_type="diag", means_init=[[-0.5] * 6, [0.5] * 6], random_state=0),
+]
+
+
+@pytest.mark.some
+@divided(MIXTURES)
+def test_mixtures_are_those_of_one_device(client, model, parts, regression):
+    (X, _), (sizes, piece) = regression, parts
+    model = clone(model)
+    with dask.config.set({"gpuml.piece-bytes": piece}):
+        model.fit(in_chunks(X, sizes))
+    other = alone(model).fit(X)
+    assert_same(model, other, 1e-8)
+    assert (model.n_iter_, model.converged_) == (other.n_iter_, other.converged_)
+    rows = in_chunks(X, sizes)
+    for method in ("predict", "predict_proba", "score_samples"):
+        found = getattr(model, method)(rows)
+        assert isinstance(found, da.Array)
+        np.testing.assert_allclose(found.compute(), getattr(other, method)(X), atol=1e-8)
+    for method in ("score", "bic", "aic"):
+        assert getattr(model, method)(rows) == pytest.approx(getattr(other, method)(X), rel=1e-10)
+
+
+def test_mixtures_that_go_on_do_so_here(client, regression):
+    X, _ = regression
+    model = GaussianMixture(2, warm_start=True, random_state=0).fit(X)
+    with pytest.raises(ValueError, match="means_init=model.means_"):
+        model.fit(in_chunks(X, (300, 300)))
 
 
 def test_clusters_without_rows_get_far_ones(client, regression):

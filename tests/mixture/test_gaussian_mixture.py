@@ -1,6 +1,7 @@
 """Gaussian mixtures are scikit-learn's, in single fits and in searches, wherever the rows are."""
 
 import warnings
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -8,18 +9,24 @@ from sklearn.datasets import make_blobs
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 from sklearn.mixture import GaussianMixture as Theirs
 from sklearn.model_selection import GridSearchCV as TheirSearch
+from sklearn.model_selection import KFold
 
-from gpuml import as_sklearn
+from gpuml import as_sklearn, get_config
 from gpuml._arrays import device_of
+from gpuml.divided import DividedRows, InProcess, Share
+from gpuml.divided.fitting import fit_divided
 from gpuml.inspection import ClusterCurveDisplay
 from gpuml.mixture import GaussianMixture
 from gpuml.mixture import _starts as mixtures_starts
+from gpuml.mixture._starts import Shares
 from gpuml.model_selection import GridSearchCV
 from gpuml.pipeline import make_pipeline
 from gpuml.preprocessing import StandardScaler
+from gpuml.resampling.atoms import make_folds
+from gpuml.resampling.split import split_rows
 from gpuml.solvers import mixtures
 from gpuml.solvers._mixture_kinds import Full, kind_of
-from gpuml.solvers._mixture_space import Space
+from gpuml.solvers._mixture_space import Space, matrix
 from gpuml.testing import array_libraries
 
 X, _ = make_blobs(180, 3, centers=4, cluster_std=2.0, random_state=0)
@@ -172,15 +179,13 @@ def test_points_in_large_units_have_the_variance_that_is_added(kind):
 @pytest.mark.parametrize("n_features", [2, 9])
 def test_products_of_pairs_and_differences_to_means_say_the_same(n_features):
     rows, _ = make_blobs(150, n_features, centers=3, random_state=1)
-    space = Space.of(rows, turned=True, least_reg=1e-6)
+    space = Space.of(matrix(rows), turned=True, least_reg=1e-6)
     shares = np.random.default_rng(0).dirichlet(np.ones(3), 150).T
     found = []
     for wide in (False, True):
         kind = Full(n_features, wide=wide)
         kind.of_components = lambda n_components, place, kind=kind: kind
-        first = mixtures.begun(
-            kind, space, lambda some: shares[:, some], [3], [1e-6], 2e-16, complete=True
-        )
+        first = mixtures.begun(kind, space, [Shares(shares)], [1e-6], 2e-16, complete=True)
         run = mixtures.Run(first.weights, first.means, first.covariances, 1e-6, 1e-3, 20)
         [end] = mixtures.expectation_maximisation(kind, space, [run], 2e-16)
         found.append(end)
@@ -193,12 +198,10 @@ def test_many_runs_are_each_what_it_is_alone(kind, monkeypatch, rng):
     monkeypatch.setattr(mixtures, "HOST_TILE_BYTES", 1)  # tiles of the fewest rows
     monkeypatch.setattr(mixtures, "LEAST_TILE", 64)
     turned = kind in ("full", "tied")
-    space, kind = Space.of(X, turned=turned, least_reg=1e-6), kind_of(kind, 3)
+    space, kind = Space.of(matrix(X), turned=turned, least_reg=1e-6), kind_of(kind, 3)
     sizes = [1, 2, 2, 4]
-    shares = np.concatenate([rng.dirichlet(np.ones(k), len(X)).T for k in sizes])
-    begun = mixtures.begun(
-        kind, space, lambda some: shares[:, some], sizes, [1e-6] * 4, 2e-16, complete=True
-    )
+    starts = [Shares(rng.dirichlet(np.ones(k), len(X)).T) for k in sizes]
+    begun = mixtures.begun(kind, space, starts, [1e-6] * 4, 2e-16, complete=True)
     each = [kind.taken(begun, np.asarray([r])) for r in range(4)]
     runs = [mixtures.Run(c.weights, c.means, c.covariances, 1e-6, 1e-4, 30) for c in each]
     together = mixtures.expectation_maximisation(kind, space, runs, 2e-16)
@@ -315,3 +318,58 @@ def test_curves_are_of_fits_one_by_one(metric):
     assert ours.ax_.get_xlabel() == (
         "number of components" if of_components else "number of clusters"
     )
+
+
+# ---------------------------------------------------------------- divided rows
+
+
+def in_shares(rows, ends=(60, 61, 150)):
+    """Rows, divided over holders in this process."""
+    cuts = [0, *ends, len(rows)]
+    shares = [Share(rows[i:j]) for i, j in pairwise(cuts)]
+    sizes = tuple(int(n) for n in np.diff(cuts))
+    return DividedRows(InProcess(shares), sizes, rows.shape[1], get_config())
+
+
+@pytest.mark.pairwise
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("start", STARTS)
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+def test_divided_rows_have_the_same_mixture(kind, start, dtype):
+    rows = X.astype(dtype)
+    params = {"covariance_type": kind, "init_params": start, "random_state": 0, "n_init": 2}
+    model = GaussianMixture(3, **params)
+    found = fit_divided(model, in_shares(rows))
+    expected = model.fit(rows)
+    rtol = 1e-8 if dtype == "float64" else 1e-4
+    for name in ARRAYS:
+        np.testing.assert_allclose(found[name], getattr(expected, name), rtol=rtol, atol=rtol)
+        assert found[name].dtype == getattr(expected, name).dtype
+    assert found["n_iter_"] == expected.n_iter_
+
+
+@pytest.mark.parametrize("kind", ["full", "diag"])
+def test_divided_points_in_large_units(kind):
+    """Small components far away are read again by differences to their means."""
+    rows = spiked(10.0)
+    model = GaussianMixture(4, covariance_type=kind, random_state=0)
+    found = fit_divided(model, in_shares(rows, (20, 41)))
+    expected = model.fit(rows).covariances_
+    np.testing.assert_allclose(found["covariances_"], expected, rtol=1e-6, atol=1e-12)
+
+
+def test_a_search_over_divided_rows():
+    candidates = [{"n_components": k} for k in (1, 3)]
+    splits = split_rows(KFold(3), X, None, len(X))
+    model = GaussianMixture(random_state=0)
+    stack = model.multifit(in_shares(X).folds(model, splits, weighted=False), candidates)
+    other = model.multifit(make_folds(model.multifit_batch(X), splits), candidates)
+    for part in ("train", "test"):
+        np.testing.assert_allclose(
+            stack.log_likelihood(part), other.log_likelihood(part), rtol=1e-9
+        )
+
+
+def test_divided_rows_that_are_too_few_are_refused():
+    with pytest.raises(ValueError, match="n_components = 5"):
+        fit_divided(GaussianMixture(5), in_shares(X[:4], (1, 2, 3)))

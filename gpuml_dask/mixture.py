@@ -1,0 +1,35 @@
+"""Gaussian mixtures of rows that are divided over the workers of a cluster."""
+
+from gpuml import mixture as one_device
+from gpuml_dask.fitting import OnWorkers, documented
+
+FROM_SUMS = (
+    "each step is one pass, which sums over all chunks the shares of the components and the rows "
+    "and their products by these shares. Components begin with scikit-learn's own draws "
+    "(`init_params`, `n_init`, `random_state`): k-means++ takes two passes for each component. "
+    'Labels of k-means, or shares of "random", come to this process, 4 bytes a row, or 8 for each '
+    "component. With ``warm_start=True`` set `weights_init`, `means_init` and `precisions_init` "
+    "instead: a fit to rows on workers raises a ValueError"
+)
+
+
+@documented(
+    FROM_SUMS,
+    """\
+>>> with Client(processes=False, dashboard_address=":0") as client:
+...     model = GaussianMixture(2, random_state=0).fit(X)
+...     model.predict_proba(X).compute().shape
+(300, 2)
+""",
+)
+class GaussianMixture(OnWorkers, one_device.GaussianMixture):
+    """A Gaussian mixture, of rows here or on workers."""
+
+    def _fit_on_workers(self, X, y=None, sample_weight=None):
+        if self.warm_start:
+            raise ValueError(
+                "warm_start=True goes on from the last fit to rows of this process only. For rows "
+                "on workers set warm_start=False, and weights_init=model.weights_, "
+                "means_init=model.means_ and precisions_init=model.precisions_."
+            )
+        return super()._fit_on_workers(X, y, sample_weight)
