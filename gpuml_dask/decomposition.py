@@ -1,11 +1,34 @@
 """Decompositions of rows that are divided over the workers of a cluster."""
 
+import warnings
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any, Self
+from uuid import uuid4
+
+import numpy as np
+from sklearn.utils import gen_batches
+
+from gpuml import config_context, get_config
 from gpuml import decomposition as one_device
-from gpuml_dask.fitting import TRANSFORMED, OnWorkers, documented
+from gpuml.divided import HOST, moved
+from gpuml_dask.client import the_client
+from gpuml_dask.fitting import TRANSFORMED, OnWorkers, bare, check_names, documented
+from gpuml_dask.rows.lazy import client_of, lives_on_workers
+from gpuml_dask.rows.placement import Table, place
+from gpuml_dask.rows.unread import Chunk
+from gpuml_dask.searching.warned import recorded, tell
+from gpuml_dask.sums.divided import fetch, repeated
 
 FROM_MOMENTS = (
     "one pass sums second moments of all chunks, and the components are their eigenvectors (where "
     "solvers ask for the rows themselves, these are gathered on one worker)"
+)
+IN_ORDER = (
+    "one task for each chunk, after that of the chunk before, updates the components with batches "
+    "of `batch_size` rows, which are those of one device (of collections larger than the workers' "
+    "memory, the last batch of each chunk may be smaller). `partial_fit` updates them with each "
+    "chunk as one batch"
 )
 
 
@@ -17,3 +40,94 @@ class PCA(OnWorkers, one_device.PCA):
 @documented(FROM_MOMENTS, TRANSFORMED.format("TruncatedSVD(2)", 2))
 class TruncatedSVD(OnWorkers, one_device.TruncatedSVD):
     """Truncated singular value decomposition, without centring, of rows here or on workers."""
+
+
+@documented(IN_ORDER, TRANSFORMED.format("IncrementalPCA(2)", 2))
+class IncrementalPCA(OnWorkers, one_device.IncrementalPCA):
+    """Principal component analysis batch by batch, of rows here or on workers."""
+
+    def partial_fit(self, X, y=None, check_input=True) -> Self:
+        """Update the components with more rows, on workers with each chunk as one batch.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), here or on workers
+        y : ignored
+        check_input : bool, default=True
+            Whether to check X.
+
+        Returns
+        -------
+        self : IncrementalPCA
+        """
+        if not lives_on_workers(X):
+            return super().partial_fit(X, y, check_input)
+        self._validate_params()
+        model = bare(self)
+        model.__dict__.update(self.__dict__)
+        return self._updated(X, model, None)
+
+    def _fit_on_workers(self, X, y=None, sample_weight=None):
+        self._validate_params()
+        return self._updated(X, bare(self), self.n_components or 0)
+
+    def _updated(self, X, model, least):
+        """Become what chunk after chunk makes of a model; batches have `least` rows or more."""
+        with the_client(client_of(X)) as client, place(X, client=client, memory="auto") as table:
+            names = _names(table.columns_names, vars(model).pop("feature_names_in_", None))
+            batch = None
+            if least is not None:
+                batch = 5 * table.shape[1] if self.batch_size is None else self.batch_size
+                model.batch_size_ = batch
+            fitted, found = repeated(table, _in_order, table, model, batch, least or 0)
+        tell(found, set())
+        return self._become(fitted if names is None else {**fitted, "feature_names_in_": names})
+
+
+def _names(given: Sequence[Any] | None, before: np.ndarray | None) -> np.ndarray | None:
+    """Names of features, which chunks as arrays have not: those given, or of earlier rows."""
+    check_names(given)
+    if given is None or not all(isinstance(name, str) for name in given):
+        return before
+    if before is not None and list(given) != list(before):
+        raise ValueError(
+            "The feature names should match those that were passed during fit: got "
+            f"{list(given)}, and {list(before)} before."
+        )
+    return np.asarray(given, dtype=object)
+
+
+def _in_order(table: Table, model: Any, batch: int | None, least: int):
+    """Fitted attributes of a model that chunks have updated, one after the other, and warnings."""
+    # Chunks that are computed by those who need them are not cut.
+    bounds = _bounds(table.sizes, batch if table.X.rows.unread is None else None, least)
+    word, filters = uuid4().hex, list(warnings.filters)
+    state: Any = (model, [])
+    for i, (rows, *_) in enumerate(table.pieces(bounds)):
+        key = (f"update-{type(model).__name__}-{word}", i)
+        options = batch, least, get_config(), filters
+        state = table.X.rows.submit(_update, state, rows, *options, key=key)
+    ((model, found),) = fetch(table.client, [state])
+    kept = model.get_params(deep=False)
+    return {name: value for name, value in vars(model).items() if name not in kept}, found
+
+
+def _bounds(sizes: Sequence[int], batch: int | None, least: int) -> list[tuple[int, int]]:
+    """Chunks, whose ends move to those of batches; fewer than `least` rows are not left alone."""
+    ends, n = np.cumsum(sizes)[:-1], int(np.sum(sizes))
+    inner = ends if batch is None else np.unique(ends // batch * batch)
+    edges = [0, *(int(end) for end in inner if 0 < end <= n - least), n]
+    return list(pairwise(edges))
+
+
+def _update(state, rows, batch, least, settings: Mapping[str, Any], filters):
+    """The model after some more rows, in batches, or all at once."""
+    (last, before), rows = state, rows.rows() if isinstance(rows, Chunk) else rows
+    model = bare(last)
+    model.__dict__.update(vars(last))
+    size = max(1, len(rows) if batch is None else batch)
+    with config_context(**settings), recorded(filters) as found:
+        for some in gen_batches(len(rows), size, min_batch_size=least):
+            model.partial_fit(rows[some, ...])
+    model.__dict__.update(moved(vars(model), HOST))
+    return model, [*before, *found]

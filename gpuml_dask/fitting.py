@@ -148,9 +148,13 @@ class OnWorkers(_Model):
             place(X, y, columns, client=client, **_placing(find is None)) as table,
             _weighted(table, sample_weight) if scalar else nullcontext(table) as table,
         ):
-            _check_names(table.columns_names)
+            check_names(table.columns_names)
             _tell_of_column(self, table.y_shape)
-            fitted = fit_table(_bare(self), table, find)
+            fitted = fit_table(bare(self), table, find)
+        return self._become(fitted)
+
+    def _become(self, fitted: Mapping[str, Any]) -> Any:
+        """Take over fitted attributes."""
         # Names of an earlier fit to a frame: rows without names would be warned of ever after. The
         # model of an earlier fit by cuML would stand before this one.
         for name in ("feature_names_in_", "_fitted", "_lifted"):
@@ -266,7 +270,7 @@ def _tell_of_column(estimator: Any, y_shape: tuple[int, ...] | None) -> None:
         )
 
 
-def _check_names(names: Sequence[Any] | None) -> None:
+def check_names(names: Sequence[Any] | None) -> None:
     """Refuse column names as scikit-learn does: duplicates, or not all strings."""
     if names is None:
         return
@@ -284,7 +288,7 @@ def _check_names(names: Sequence[Any] | None) -> None:
         )
 
 
-def _bare(estimator):
+def bare(estimator: Any) -> Any:
     """The class of gpuml with the same parameters: workers need not import this package's."""
     return _of_gpuml(type(estimator))(**clone(estimator).get_params(deep=False))
 

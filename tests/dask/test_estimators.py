@@ -24,7 +24,7 @@ import gpuml.naive_bayes
 import gpuml.preprocessing
 import gpuml_dask
 from gpuml_dask.clustering import KMeans
-from gpuml_dask.decomposition import PCA, TruncatedSVD
+from gpuml_dask.decomposition import PCA, IncrementalPCA, TruncatedSVD
 from gpuml_dask.discriminant_analysis import (
     LinearDiscriminantAnalysis,
     QuadraticDiscriminantAnalysis,
@@ -100,6 +100,8 @@ TRANSFORMERS = [
     PCA(0.8, whiten=True),
     PCA(2, svd_solver="arpack", random_state=0),
     PCA(2, svd_solver="compressed", random_state=0),
+    IncrementalPCA(2, batch_size=47),
+    IncrementalPCA(3),
     TruncatedSVD(2),
     TruncatedSVD(2, algorithm="compressed", random_state=0),
     StandardScaler(),
@@ -310,6 +312,30 @@ def test_transformers_are_those_of_one_device(client, model, parts, regression):
     assert_same(model, other)
     assert isinstance(images, da.Array)
     np.testing.assert_allclose(images.compute(), other.transform(X), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("sizes", [(200, 150, 250), (1, 599), (594, 6)])
+def test_batches_are_those_of_one_device_wherever_chunks_end(client, regression, sizes):
+    X, _ = regression
+    model = IncrementalPCA(3, batch_size=99).fit(in_chunks(X, sizes))
+    assert_same(model, gpuml.decomposition.IncrementalPCA(3, batch_size=99).fit(X))
+
+
+def test_chunks_update_components(client, regression):
+    X, _ = regression
+    frame = pd.DataFrame(X, columns=list("abcdef"))
+    model = IncrementalPCA(2).partial_fit(dd.from_pandas(frame[:400], npartitions=2))
+    assert list(model.feature_names_in_) == list("abcdef")
+    model.partial_fit(dd.from_pandas(frame[400:], npartitions=1))
+    other = gpuml.decomposition.IncrementalPCA(2)
+    for some in (frame[:200], frame[200:400], frame[400:]):
+        other.partial_fit(some)
+    assert_same(model, other)
+    before = dict(vars(model))
+    with pytest.raises(ValueError, match="features"):
+        model.partial_fit(in_chunks(X[:, :3], (600,)))
+    assert vars(model).keys() == before.keys()
+    assert model.n_samples_seen_ == 600
 
 
 def test_a_doubled_row_is_a_doubled_weight(client, regression):

@@ -20,8 +20,9 @@ from gpuml.neighbors import KNeighborsClassifier
 from gpuml.pipeline import make_pipeline
 from gpuml.preprocessing import StandardScaler
 from gpuml_dask.clustering import KMeans
-from gpuml_dask.decomposition import PCA
+from gpuml_dask.decomposition import PCA, IncrementalPCA
 from gpuml_dask.linear_model import Ridge as DividedRidge
+from gpuml_dask.mixture import GaussianMixture
 from gpuml_dask.model_selection import GridSearchCV
 from gpuml_dask.planning.plan import room_for_rows
 from gpuml_dask.rows.placement import place
@@ -129,6 +130,24 @@ def test_estimators_read_pass_by_pass(client, rows, reads):
         inertia = KMeans(3, random_state=0).fit(collection).inertia_
     np.testing.assert_allclose(np.abs(PCA(2).fit(X).components_), np.abs(components), atol=1e-10)
     assert inertia == pytest.approx(KMeans(3, random_state=0).fit(collection).inertia_, rel=0.2)
+
+
+def test_chunks_update_components_one_after_the_other(client, rows, reads):
+    with kept(0):
+        model = IncrementalPCA(2, batch_size=50).fit(reads.of(rows[0]))  # chunks are of 150 rows
+    assert reads.counts() == [1] * N_CHUNKS
+    expected = IncrementalPCA(2, batch_size=50).fit(rows[0])
+    np.testing.assert_allclose(model.components_, expected.components_, atol=1e-10)
+    assert model.n_samples_seen_ == len(rows[0])
+
+
+def test_mixtures_read_pass_by_pass(client, rows, reads):
+    options = {"covariance_type": "diag", "random_state": 0, "max_iter": 5, "tol": 10.0}
+    with kept(2 * CHUNK_BYTES):
+        model = GaussianMixture(2, **options).fit(reads.of(rows[0]))
+    assert reads.counts()[0] == 1 < reads.counts()[-1]
+    expected = GaussianMixture(2, **options).fit(rows[0])
+    np.testing.assert_allclose(model.means_, expected.means_, atol=1e-8)
 
 
 def test_frames_whose_sizes_only_reading_tells(client, rows):
