@@ -13,6 +13,7 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, TimeSeriesSplit
 
 import gpuml
+from gpuml.cluster import KMeans
 from gpuml.data import NeedsAllRows
 from gpuml.decomposition import PCA, TruncatedSVD
 from gpuml.discriminant_analysis import (
@@ -30,6 +31,7 @@ from gpuml.linear_model import (
     Ridge,
     RidgeCV,
 )
+from gpuml.mixture import GaussianMixture
 from gpuml.model_selection import (
     GridSearchCV,
     HalvingGridSearchCV,
@@ -245,6 +247,24 @@ def test_densities_fit_a_file_in_one_pass(path, room, n_read, model, grid):
     scores, others = (each.cv_results_["mean_test_score"] for each in (there, here))
     np.testing.assert_allclose(scores, others, rtol=1e-10)
     assert n_read[0] <= 3 * N_ROWS  # the sums, and the scores
+
+
+@pytest.mark.pairwise
+@pytest.mark.parametrize(
+    ("model", "grid"),
+    [
+        (KMeans(n_init=1, random_state=0), {"n_clusters": [2, 3]}),
+        (GaussianMixture(random_state=0), {"n_components": [1, 3]}),
+        (GaussianMixture(init_params="random", random_state=0), {"covariance_type": ["diag"]}),
+    ],
+    ids=lambda value: name_of(value) if hasattr(value, "fit") else "",
+)
+def test_clusters_and_mixtures_are_searched_in_a_file(path, room, model, grid):
+    rows = rows_of(path)
+    there, here = GridSearchCV(model, grid, cv=3).fit(rows), GridSearchCV(model, grid, cv=3).fit(X)
+    scores, others = (each.cv_results_["mean_test_score"] for each in (there, here))
+    np.testing.assert_allclose(scores, others, rtol=1e-8)
+    assert there.best_params_ == here.best_params_
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,10 @@ class Labels:
         numbers = xp.arange(self.size, dtype=self.labels.dtype, device=device_of(self.labels))
         return xp.astype(self.labels[rows] == numbers[:, None], xp.float64)
 
+    def at(self, like: Array) -> "Labels":
+        """The same, where rows are."""
+        return Labels(here(self.labels, like), self.size)
+
     def part(self, first: int, stop: int) -> "Labels":
         """The same of some of the rows."""
         return Labels(self.labels[first:stop], self.size)
@@ -55,6 +59,10 @@ class Chosen:
         some = xp.arange(rows.start, rows.stop, dtype=numbers.dtype, device=device_of(numbers))
         return xp.astype(some == numbers[:, None], xp.float64)
 
+    def at(self, like: Array) -> "Chosen":
+        """The same, where rows are."""
+        return Chosen(here(self.numbers, like))
+
     def part(self, first: int, stop: int) -> "Chosen":
         """The same of some of the rows, of which the first has the number 0 then."""
         return Chosen(self.numbers - first)
@@ -74,6 +82,10 @@ class Shares:
     def shares(self, rows: slice) -> Array:
         """Shares (k, m) of the components in some rows."""
         return self.values[:, rows]
+
+    def at(self, like: Array) -> "Shares":
+        """The same, where rows are."""
+        return Shares(here(self.values, like))
 
     def part(self, first: int, stop: int) -> "Shares":
         """The same of some of the rows."""

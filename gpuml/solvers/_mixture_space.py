@@ -6,9 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import Array, is_array, move, namespace, place_of
+from gpuml._arrays import Array, move, namespace, place_of
 from gpuml._arrays.ops import EPS
-from gpuml._persistence.stored import mapped
 from gpuml.data import Holders
 from gpuml.solvers.covariances import spectrum
 from gpuml.solvers.gaussians import ILL_DEFINED
@@ -181,10 +180,9 @@ def mean_of(rows: Matrix) -> Array:
     return xp.mean(xp.astype(X, xp.float64, copy=False), axis=0)
 
 
-def here(value: Any, like: Array) -> Any:
+def here(value: Array, like: Array) -> Array:
     """What the caller of a function of a piece sent, where the rows of the piece are."""
-    place = place_of(like)
-    return mapped(value, lambda x: move(x, place) if is_array(x) else x)
+    return move(value, place_of(like))
 
 
 def _sums(X):
@@ -207,7 +205,7 @@ def _turned(shard, turn):
 
 
 def _begun(shard, starts):
-    return replace(shard, starts=here(starts, shard.rows))
+    return replace(shard, starts=[start.at(shard.rows) for start in starts])
 
 
 @dataclass(frozen=True)

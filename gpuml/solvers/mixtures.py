@@ -116,6 +116,11 @@ class _Now:
             ]
         return cls(coefficients, _groups(found.sizes), apart)
 
+    def at(self, like: Array) -> "_Now":
+        """The same, where rows are."""
+        apart = [(k, *(here(a, like) for a in arrays)) for k, *arrays in self.apart]
+        return _Now(here(self.coefficients, like), self.groups, apart)
+
     def shares(self, features: Array, Z: Array) -> tuple[Array, Array]:
         """Shares (K, m) of the components in rows Z (p, m), and sums (R,) of log densities."""
         xp = namespace(Z)
@@ -152,6 +157,10 @@ class _Start:
 
     kind: Kind
 
+    def at(self, like: Array) -> "_Start":
+        """The same, where rows are."""
+        return self
+
     def shares(self, shard: Shard, tile: slice, Z: Array, features: Array) -> Array:
         return namespace(Z).concat([start.shares(tile) for start in shard.starts])
 
@@ -165,6 +174,10 @@ class _Step:
 
     kind: Kind
     now: _Now
+
+    def at(self, like: Array) -> "_Step":
+        """The same, where rows are."""
+        return _Step(self.kind, self.now.at(like))
 
     def shares(self, shard: Shard, tile: slice, Z: Array, features: Array) -> Array:
         return self.now.shares(features, Z)[0]
@@ -186,6 +199,10 @@ class _Scatter:
     def kind(self) -> Kind:
         return self.step.kind
 
+    def at(self, like: Array) -> "_Scatter":
+        """The same, where rows are."""
+        return _Scatter(self.step.at(like), self.which, here(self.means, like))
+
     def __call__(self, shard: Shard, tile: slice, Z: Array, features: Array) -> Sequence[Array]:
         own = self.step.shares(shard, tile, Z, features)
         away = (Z - self.means[j, :][:, None] for j in range(len(self.which)))
@@ -196,7 +213,7 @@ class _Scatter:
 def _read(shard, reading, n_components, threads):
     """What a reading sums over the tiles of a shard, in order."""
     rows, kind = shard.rows, reading.kind
-    reading = here(reading, rows)
+    reading = reading.at(rows)
 
     def said(tile):
         Z = rows[:, tile]
