@@ -129,6 +129,7 @@ OF_OTHERS = {
     "joblib.Parallel": "_backend",
     "multiprocessing.Process": "_inheriting",
     "numpy.random.mtrand": "_rand",
+    "os": "_exit",
     "sklearnex.svm.SVC": "_n_support _onedal_cpu_supported",
     "sys": "_getframe",
     "umap.UMAP": "_a _b _metric_kwds _sigmas _small_data _validate_parameters",
