@@ -231,6 +231,8 @@ def cut_tasks(
             spans.append([(first, last, rows.sizes[i]) for i, first, last in parts])
             members.append([chunks[i] for i, _, _ in parts])
     numbers = [number for number in range(len(wanted)) if number not in cuts]
+    if numbers:
+        rows.check_kept()
     keys = [(name, number) for number in numbers]
     made = rows.map(blocks.join_cuts, spans, members, keys=keys)
     cuts.update(zip(numbers, made, strict=True))

@@ -290,10 +290,10 @@ def place(
     numeric : bool, default=True
         Whether X must be numbers or a frame. False also takes texts and rows of any shape.
     memory : int, str or None, default=None
-        Bytes, such as "40GB", of the chunks of a Dask collection X that stay on the workers. Fits
-        and searches compute its other chunks again in each pass; what needs all rows in memory
-        raises an error. "auto" is what searches and estimators do: as Dask's setting
-        ``gpuml.memory`` says. None keeps all chunks.
+        Bytes, such as "40GB", of the chunks of a Dask array or DataFrame X that stay on the
+        workers. Fits and searches compute its other chunks again in each pass; what needs all rows
+        in memory raises an error. "auto" is what searches and estimators do: as Dask's setting
+        ``gpuml.memory`` says. None keeps all chunks, as all other kinds of X are kept anyway.
 
     Returns
     -------
