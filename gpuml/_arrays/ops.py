@@ -350,6 +350,15 @@ def column_sums(x: Array, xp: Any) -> Array:
     return _sums_of_blocks(x, block, xp)
 
 
+def column_moments(x: Array, xp: Any) -> tuple[Array, Array]:
+    """Means and variances of the columns of a matrix (n, p), of NumPy's arrays as it finds them."""
+    if is_numpy(x):
+        return xp.mean(x, axis=0), xp.var(x, axis=0)
+    mean = column_sums(x, xp) / x.shape[0]
+    away = x - xp.astype(mean, x.dtype, copy=False)
+    return mean, column_sums(away * away, xp) / x.shape[0]
+
+
 def _sums_of_blocks(x, block, xp):
     """Sums of columns, from those of blocks of rows, which a GPU makes side by side."""
     n_rows, n_columns = x.shape

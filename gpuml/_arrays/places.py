@@ -103,6 +103,11 @@ def is_numpy(x: Any) -> bool:
     return isinstance(x, _OF_NUMPY)
 
 
+def is_cupy(x: Any) -> bool:
+    """Whether `x` is a CuPy array."""
+    return library_of(x) == "cupy"
+
+
 def is_foreign(x: Any) -> bool:
     """Whether `x` is an array that gpuml works on and that is not NumPy's."""
     return library_of(x) not in (None, "numpy")

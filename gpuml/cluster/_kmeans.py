@@ -18,6 +18,7 @@ from gpuml._arrays import (
     move,
     namespace,
 )
+from gpuml._arrays.ops import column_moments
 from gpuml._inputs.validation import check_rows, check_weight
 from gpuml._settings.config import current_settings
 from gpuml._sklearn import _openmp_effective_n_threads
@@ -197,7 +198,7 @@ def _moments(folds: Folds, split: int) -> tuple[float, Array, Array]:
     if n == 0:
         nothing = xp.zeros(X.shape[1:], dtype=X.dtype, device=device_of(X))
         return 0.0, nothing, nothing
-    return float(n), xp.mean(X, axis=0), xp.var(X, axis=0)
+    return float(n), *column_moments(X, xp)
 
 
 def _merged(one: tuple, other: tuple) -> tuple:

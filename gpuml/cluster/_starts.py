@@ -3,6 +3,7 @@
 from collections.abc import Hashable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import lru_cache
 from math import log
 from numbers import Integral
 from typing import Any
@@ -59,7 +60,7 @@ def starts_of(
     n_runs : list of int
         Of each candidate.
     """
-    shares = shares_of(points)
+    shares, cumulated = shares_of(points)
     found: list[list[Any]] = []
     for params, count in zip(candidates, n_runs, strict=True):
         init, k = params["init"], params["n_clusters"]
@@ -71,7 +72,7 @@ def starts_of(
         elif init == "random":
             found.append([points.rows(_random_rows(random, k, shares)) for _ in range(count)])
         else:
-            found.append([seeding(random, k, r, seed, shares) for r in range(count)])
+            found.append([seeding(random, k, r, seed, cumulated) for r in range(count)])
     seedings = [each for runs in found for each in runs if isinstance(each, Seeding)]
     numbers = iter(seeds_of(points, seedings))
     return [
@@ -87,21 +88,38 @@ def given_centres(init: Any, X: Array) -> Array:
     return namespace(X).astype(move(init, place_of(X)), X.dtype)
 
 
-def shares_of(points: Points | DividedPoints) -> np.ndarray:
-    """The shares of the rows in all weight, in CPU memory, as scikit-learn computes them."""
-    weight = points.weights
-    return weight / weight.sum()
+def shares_of(points: Points | DividedPoints) -> tuple[np.ndarray, np.ndarray]:
+    """The shares of the rows in all weight, in CPU memory, and these cumulated, for `seeding`.
+
+    They are computed as scikit-learn and NumPy do: what is drawn depends on the last bit.
+    """
+    if isinstance(points, Points) and points.weight is None:
+        return _equal_shares(points.n_rows, points.dtype)
+    return _with_cumulated(points.weights)
+
+
+@lru_cache(maxsize=2)  # the splits of a search have as many rows
+def _equal_shares(n_rows, dtype):
+    return _with_cumulated(np.ones(n_rows, dtype=dtype))
+
+
+def _with_cumulated(weight):
+    shares = weight / weight.sum()
+    cumulated = np.cumsum(shares, dtype=np.float64)
+    return shares, cumulated / cumulated[-1]
 
 
 def _random_rows(random, k, shares):
     return random.choice(len(shares), size=k, replace=False, p=shares).astype(np.int64)
 
 
-def seeding(random: Any, k: int, run: int, seed: Any, shares: np.ndarray) -> Seeding:
+def seeding(random: Any, k: int, run: int, seed: Any, cumulated: np.ndarray) -> Seeding:
     """The next k-means++ seeds that random numbers draw, of a run of the model of a seed."""
     n_trials = 2 + int(log(k))
     state = random.get_state()
-    draw = Draw(int(random.choice(len(shares), p=shares)), random.uniform(size=(k - 1, n_trials)))
+    # What ``random.choice(n, p=shares)`` draws.
+    first = int(np.searchsorted(cumulated, random.random_sample(), side="right"))
+    draw = Draw(first, random.uniform(size=(k - 1, n_trials)))
     if not isinstance(seed, Integral):
         key: Hashable = object()
     else:

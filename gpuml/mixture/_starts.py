@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import HOST, Array, device_of, move, namespace, place_of
+from gpuml._arrays.ops import column_moments
 from gpuml.cluster._kmeans import warn_of_few
 from gpuml.cluster._starts import Seeding, seeding, seeds_of, shares_of
 from gpuml.solvers._mixture_space import Matrix, here, mean_of
@@ -113,7 +114,7 @@ def starts_of(
     drawn: dict[Hashable, list[Any]] = {}
     keys = []
     points = _points(rows)
-    shares = shares_of(points)
+    shares, cumulated = shares_of(points)
     for c, (params, random) in enumerate(zip(candidates, randoms, strict=True)):
         seed, k = params["random_state"], params["n_components"]
         key: Hashable = ("alone", c)
@@ -124,7 +125,8 @@ def starts_of(
         if len(found) < params["n_init"]:
             # Candidates of a seed have the same random numbers, one perhaps more of them.
             found[:] = [
-                _drawn(params, random, rows, run, shares) for run in range(params["n_init"])
+                _drawn(params, random, rows, run, cumulated, shares.dtype)
+                for run in range(params["n_init"])
             ]
     seeds = [one for runs in drawn.values() for one in runs if isinstance(one, tuple)]
     made = iter(_of_seeds(points, seeds))
@@ -138,7 +140,8 @@ def _points(rows):
         mean = namespace(rows.like).astype(mean_of(rows), rows.like.dtype)
         return DividedPoints(rows.spread.map(_less, mean).holders)
     X = rows.spread.here
-    return _less(X, namespace(X).mean(X, axis=0))
+    xp = namespace(X)
+    return _less(X, xp.astype(column_moments(X, xp)[0], X.dtype, copy=False))
 
 
 def _less(X, mean):
@@ -156,18 +159,18 @@ def _variance(points):
         squares = points.holders.total(_squares) / len(points.weights)
         return float(namespace(squares).mean(squares))
     xp = namespace(points.X)
-    return float(xp.mean(xp.var(points.X, axis=0)))
+    return float(xp.mean(column_moments(points.X, xp)[1]))
 
 
-def _drawn(params, random, rows, run, shares):
+def _drawn(params, random, rows, run, cumulated, dtype):
     """A start, or how k-means++ goes on with it: by its seeds as such or as those of k-means."""
     init, k, n = params["init_params"], params["n_components"], rows.n_rows
     place = HOST if rows.is_divided else place_of(rows.like)
     if init in BY_SEEDS:
         seed = params["random_state"]
-        return init, seeding(random, k, run, seed, shares)
+        return init, seeding(random, k, run, seed, cumulated)
     if init == "random":
-        values = random.uniform(size=(n, k)).astype(shares.dtype)
+        values = random.uniform(size=(n, k)).astype(dtype)
         values /= values.sum(axis=1)[:, None]
         return Shares(move(np.asarray(values.T, dtype=np.float64, order="C"), place))
     numbers = random.choice(n, size=k, replace=False).astype(np.int64)

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gpuml.solvers._far_rows import moved_to_far_rows
+
 # Rows whose products with centres are looked at together.
 TILE_ROWS = 8192
 # What squared distances are off by, in roundings of the longest squared length times features.
@@ -262,28 +264,3 @@ def _two_least(values):
         np.minimum(next_least, np.maximum(least, each), out=next_least)
         np.minimum(least, each, out=least)
     return least, next_least
-
-
-def moved_to_far_rows(sums, weights, rows, labels, weight, distances):
-    """Means (k, p) of the rows of each centre; of those without rows, some far from their centres.
-
-    Parameters
-    ----------
-    sums : ndarray (k, p), weights : ndarray (k,)
-        Of the rows of each centre.
-    rows : ndarray (e, p), labels : ndarray (e,), weight : ndarray (e,), distances : ndarray (e,)
-        The farthest row, the next one and so on: one for each centre without rows.
-    """
-    sums, weights = sums.astype(np.float64), weights.copy()
-    if distances.max() > 0:
-        empty = np.flatnonzero(weights <= 0)
-        for number, row, label, share in zip(empty, rows, labels, weight, strict=True):
-            sums[label] -= share * row
-            sums[number] = share * row
-            weights[number] = share
-            weights[label] -= share
-    largest = int(weights.argmax())
-    means = sums / np.where(weights > 0, weights, 1.0)[:, None]
-    # No place is better than another: scikit-learn puts the other centres next to the largest.
-    means[weights <= 0] = means[largest]
-    return means

@@ -18,10 +18,22 @@ from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import Array, device_of, is_numpy, itemsize, move, namespace, place_of, to_host
+from gpuml._arrays import (
+    Array,
+    device_of,
+    is_cupy,
+    is_numpy,
+    itemsize,
+    move,
+    namespace,
+    place_of,
+    to_host,
+)
 from gpuml._arrays.ops import zeros
 from gpuml._arrays.threads import blas_threads, may_limit_blas, one_blas_thread, ordered_map
-from gpuml.solvers._near_centres import Rows, moved_to_far_rows, run_alone
+from gpuml.solvers import _gpu_clusters
+from gpuml.solvers._far_rows import with_all_centres
+from gpuml.solvers._near_centres import Rows, run_alone
 
 # Workspace of a tile: of rows x centres of all runs.
 TILE_BYTES, HOST_TILE_BYTES = 2**27, 2**21
@@ -46,10 +58,15 @@ class Points:
         return self.X.shape[0]
 
     @property
+    def dtype(self) -> np.dtype:
+        """NumPy's dtype of that of the rows."""
+        return np.dtype(str(self.X.dtype).rpartition(".")[2])
+
+    @property
     def weights(self) -> np.ndarray:
         """Weights (n,) of all rows, in CPU memory."""
         if self.weight is None:
-            return np.ones(self.n_rows, dtype=str(self.X.dtype).rpartition(".")[2])
+            return np.ones(self.n_rows, dtype=self.dtype)
         return to_host(self.weight)
 
     def rows(self, numbers: Array) -> Array:
@@ -120,8 +137,11 @@ def lloyd(points: Points, runs: Sequence[Run]) -> list[Clusters]:
     """What each run comes to.
 
     Rows in CPU memory are read run by run, since what is certain of most rows of a run needs no
-    product (`run_alone`); others by all runs together.
+    product (`run_alone`); so are CuPy's, by kernels for all runs. Others are read by all runs
+    together.
     """
+    if is_cupy(points.X):
+        return [Clusters(*found) for found in _gpu_clusters.lloyd(points.X, points.weight, runs)]
     if not is_numpy(points.X):
         return _together(points, runs)
 
@@ -148,6 +168,8 @@ def costs(points: Points, centres: Sequence[Array]) -> list[tuple[float, np.ndar
 def costs_and_sizes(points: Points, centres: Sequence[Array]) -> Array:
     """Cost of each set of centres, then the number of rows of each centre: (R, 1 + K) sums."""
     X, xp = points.X, namespace(points.X)
+    if is_cupy(X):
+        return _gpu_clusters.costs_and_sizes(X, points.weight, centres)
     padded = _Padded.of(centres)
     n_runs, most = padded.sizes.shape[0], padded.centres.shape[1]
     cost = zeros((n_runs,), like=X, xp=xp)
@@ -177,8 +199,9 @@ def sorted_sizes(both: Array, centres: Sequence[Array]) -> list[tuple[float, np.
 
 def labels_of(X: Array, centres: Array) -> Array:
     """The nearest centre of each row (n,), int32; of several that are as near the first."""
-    xp = namespace(X)
-    padded = _Padded.of([centres])
+    if is_cupy(X):
+        return _gpu_clusters.labels_of(X, centres)
+    xp, padded = namespace(X), _Padded.of([centres])
     found = [padded.nearest(X[tile, :])[0, :] for tile in _tiles(X, padded)]
     if not found:  # a shard without rows of a split
         return xp.zeros((0,), dtype=xp.int32, device=device_of(X))
@@ -189,13 +212,6 @@ def pairs_of_labels(points: Points, one: Array, other: Array) -> Array:
     """The pairs of labels, as one number each, that rows have by two sets of k centres."""
     labels, others = (labels_of(points.X, centres) for centres in (one, other))
     return namespace(points.X).unique_values(labels * one.shape[0] + others)
-
-
-def distances_of(X: Array, centres: Array) -> Array:
-    """Squared distances (n,) between rows and their centres, row by row."""
-    xp = namespace(X)
-    away = X - centres
-    return xp.sum(away * away, axis=1)
 
 
 @dataclass(frozen=True)
@@ -280,6 +296,8 @@ def _together(points: Points, runs: Sequence[Run]) -> list[Clusters]:
 
 def sums_by_centre(points: Points, centres: Sequence[Array]) -> tuple[Array, Array]:
     """Sums (R, K, p) of the rows that are nearest to each centre, and their weights (R, K)."""
+    if is_cupy(points.X):
+        return _gpu_clusters.sums_by_centre(points.X, points.weight, centres)
     return _sums(points, _Padded.of(centres), None)
 
 
@@ -312,25 +330,11 @@ def _step(points: Points, padded: _Padded, labels: Array) -> tuple[Array, Array,
     moved = xp.astype(moved, X.dtype)
     for r in np.flatnonzero((to_host(weights) <= 0).sum(axis=1) > most - padded.sizes):
         own = slice(0, padded.sizes[r])
-        moved[int(r), own, :] = _with_all_centres(
-            points,
+        moved[int(r), own, :] = with_all_centres(
+            (points.X, points.weight),
             padded.centres[int(r), own, :],
             new[int(r), :],
             sums[int(r), own, :],
             weights[int(r), own],
         )
     return moved, new, xp.all(new == labels, axis=1)
-
-
-def _with_all_centres(points, centres, labels, sums, weights):
-    """Means of the rows of each centre, where some have none: those get rows that are far away."""
-    X, xp = points.X, namespace(points.X)
-    distances = distances_of(X, xp.take(centres, labels, axis=0))
-    host_weights = to_host(weights)
-    n_empty = int((host_weights == 0).sum())
-    far = np.asarray(to_host(xp.argsort(distances)[-n_empty:]))[::-1]
-    index = move(far.copy(), place_of(X))
-    ones = xp.ones_like(distances) if points.weight is None else points.weight
-    of_far = [xp.take(x, index, axis=0) for x in (X, labels, ones, distances)]
-    moved = moved_to_far_rows(to_host(sums), host_weights, *map(to_host, of_far))
-    return xp.astype(move(moved, place_of(X)), X.dtype)

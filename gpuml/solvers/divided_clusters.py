@@ -14,13 +14,12 @@ import numpy as np
 
 from gpuml._arrays import Array, move, namespace, place_of, to_host
 from gpuml.data import Holders
-from gpuml.solvers._near_centres import moved_to_far_rows
+from gpuml.solvers._far_rows import distances_of, moved_to_far_rows
 from gpuml.solvers.clusters import (
     Clusters,
     Points,
     Run,
     costs_and_sizes,
-    distances_of,
     labels_of,
     pairs_of_labels,
     sorted_sizes,

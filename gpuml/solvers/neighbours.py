@@ -1,10 +1,11 @@
 """Votes and means of the first k of K neighbours, which are sorted by distance."""
 
+from functools import cache
 from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import Array, device_of, namespace
+from gpuml._arrays import Array, device_of, is_cupy, namespace
 
 
 def inverse_distances(distances: Array) -> Array:
@@ -57,18 +58,51 @@ class Votes:
         """Votes of the first k neighbours; fewer than in the last call start from zero."""
         if k < self._counted:
             self._counted, self._votes = 0, self._none()
-        xp = namespace(self._votes)
-        for j in range(self._counted, k):
-            # One neighbour after the other, as scikit-learn adds them up.
-            votes = xp.astype(self._codes[:, j : j + 1] == self._classes, self._dtype)
-            weighed = votes if self._weights is None else votes * self._weights[:, j : j + 1]
-            self._votes = self._votes + weighed
+        weights, first = self._weights, self._counted
+        add = _counted if is_cupy(self._votes) else _one_by_one
+        self._votes = add(self._votes, self._codes, weights, self._classes, range(first, k))
         self._counted = k
         return self._votes
 
     def _none(self) -> Array:
         xp, shape = namespace(self._codes), (self._codes.shape[0], self._classes.shape[0])
         return xp.zeros(shape, dtype=self._dtype, device=device_of(self._codes))
+
+
+def _one_by_one(votes, codes, weights, classes, places):
+    """Votes with those of some more neighbours, added up as scikit-learn does."""
+    xp = namespace(votes)
+    for j in places:
+        own = xp.astype(codes[:, j : j + 1] == classes, votes.dtype)
+        votes = votes + (own if weights is None else own * weights[:, j : j + 1])
+    return votes
+
+
+@cache
+def _kernel(weighs: bool) -> Any:
+    import cupy
+
+    return cupy.ElementwiseKernel(
+        f"T votes, raw C codes, {'raw W weights, ' if weighs else ''}"
+        "int64 first, int64 last, int64 most, int64 n_classes",
+        "T out",
+        f"""
+        const long long row = i / n_classes * most;
+        out = votes;
+        for (long long j = first; j < last; ++j)
+            if (codes[row + j] == i % n_classes) out += {"weights[row + j]" if weighs else "1"};
+        """,
+        "gpuml_votes",
+    )
+
+
+def _counted(votes, codes, weights, classes, places):
+    """The same in one launch."""
+    import cupy
+
+    given = map(cupy.ascontiguousarray, [codes] if weights is None else [codes, weights])
+    sizes = places.start, places.stop, codes.shape[1], classes.shape[0]
+    return _kernel(weights is not None)(votes, *given, *sizes)
 
 
 def shares(votes: Array) -> Array:
@@ -80,6 +114,8 @@ def shares(votes: Array) -> Array:
 def winners(votes: Array) -> Array:
     """The first class (m,) of most votes."""
     xp = namespace(votes)
+    if is_cupy(votes):
+        return xp.argmax(votes, axis=1)
     n_classes = votes.shape[1]
     codes = xp.arange(n_classes, device=device_of(votes))
     # Of several maxima `argmax` of torch may take any.

@@ -13,7 +13,7 @@ from itertools import groupby
 
 import numpy as np
 
-from gpuml._arrays import Array, is_numpy, move, namespace, place_of
+from gpuml._arrays import Array, device_of, is_numpy, move, namespace, place_of
 from gpuml.solvers.clusters import Points
 
 # Workspace for distances of rows from the rows that were drawn, of all runs.
@@ -46,7 +46,10 @@ def seed_numbers(points: Points, draws: Sequence[Draw]) -> list[Array]:
     """Numbers (k,) of the rows that are the seeds of each run."""
     X, xp = points.X, namespace(points.X)
     lengths = xp.astype(xp.sum(X * X, axis=1), xp.float64)
-    size = HOST_DISTANCE_BYTES if place_of(X).is_host else DISTANCE_BYTES
+    size = HOST_DISTANCE_BYTES
+    if not place_of(X).is_host:
+        # Few steps of all runs cost less there than fewer trials: the last one is made again.
+        size, draws = DISTANCE_BYTES, _of_equal_trials(draws)
     order = sorted(range(len(draws)), key=lambda r: draws[r].shares.shape[::-1], reverse=True)
     found: dict[int, Array] = {}
     for n_trials, group in groupby(order, key=lambda r: draws[r].shares.shape[1]):
@@ -57,6 +60,15 @@ def seed_numbers(points: Points, draws: Sequence[Draw]) -> list[Array]:
             numbers = _numbers(points, lengths, [draws[r] for r in some])
             found |= dict(zip(some, numbers, strict=True))
     return [found[r] for r in range(len(draws))]
+
+
+def _of_equal_trials(draws):
+    most = max(draw.shares.shape[1] for draw in draws)
+    missing = [((0, 0), (0, most - draw.shares.shape[1])) for draw in draws]
+    return [
+        Draw(draw.first, np.pad(draw.shares, pad, mode="edge"))
+        for draw, pad in zip(draws, missing, strict=True)
+    ]
 
 
 def _numbers(points: Points, lengths: Array, draws: Sequence[Draw]) -> list[Array]:
@@ -101,7 +113,8 @@ def squares_from(rows: Array, of_rows: Array, X: Array, lengths: Array) -> Array
     products *= -2.0
     products += of_rows[:, None]
     products += lengths
-    return xp.clip(products, min=0.0)
+    # `clip` looks at its bounds, several small steps on a GPU.
+    return xp.maximum(products, xp.zeros((), dtype=xp.float64, device=device_of(X)))
 
 
 def weighted(squares: Array, weight: Array | None) -> Array:
@@ -120,4 +133,5 @@ def drawn(nearest: Array, weight: Array | None, goals: Array) -> Array:
         return np.minimum(np.stack([np.searchsorted(row, goal) for row, goal in pairs]), most)
     # The array standard searches one sorted array at a time.
     below = cumulated[:, None, :] < goals[:, :, None]
-    return xp.clip(xp.sum(xp.astype(below, xp.int64), axis=2), max=most)
+    last = xp.full((), most, dtype=xp.int64, device=device_of(nearest))
+    return xp.minimum(xp.sum(xp.astype(below, xp.int64), axis=2), last)

@@ -25,7 +25,8 @@ from gpuml import neighbors
 from gpuml.data import Split
 from gpuml.model_selection import GridSearchCV, RandomizedSearchCV, fold_fits, one_by_one
 from gpuml.model_selection.neighbours import query_key
-from gpuml.solvers.neighbours import Votes
+from gpuml.solvers.neighbours import Votes, winners
+from gpuml.testing import array_libraries
 
 RNG = np.random.default_rng(7)
 X = RNG.normal(size=(90, 4))
@@ -283,12 +284,19 @@ def test_what_is_computed_in_cpu_memory_says_so():
         assert np.isfinite(search.cv_results_["mean_test_score"]).all()
 
 
-def test_votes_for_fewer_neighbours_are_counted_anew(rng):
+@pytest.mark.parametrize("library", array_libraries())
+@pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
+def test_votes_for_fewer_neighbours_are_counted_anew(library, weighted, rng):
     codes, weights = rng.integers(0, 3, (7, 6)), rng.random((7, 6))
-    votes = Votes(codes, weights, 3, np.float64)
+    weights = weights if weighted else np.ones((7, 6))
+    given = library.asarray(weights) if weighted else None
+    votes = Votes(library.asarray(codes), given, 3, library.asarray(weights).dtype)
     for k in (2, 6, 1):
         by_hand = [
             np.bincount(*each, minlength=3)
             for each in zip(codes[:, :k], weights[:, :k], strict=True)
         ]
-        np.testing.assert_allclose(votes.of(k), by_hand)
+        found = votes.of(k)
+        np.testing.assert_allclose(library.to_numpy(found), by_hand)
+        first_of_most = np.argmax(by_hand, axis=1)
+        np.testing.assert_array_equal(library.to_numpy(winners(found)), first_of_most)
