@@ -27,14 +27,14 @@ FEW_ROWS, FEW_ROWS_MORE = 2**16, 8
 class CountedRows(sparse.csr_array):
     """Sparse rows of a shape, and a number of entries that they do not hold."""
 
-    n_entries = 0
+    n_entries: float = 0
 
-    def __init__(self, shape: tuple[int, int], n_entries: int):
+    def __init__(self, shape: tuple[int, int], n_entries: float):
         super().__init__(shape)
         self.n_entries = n_entries
 
     @property
-    def nnz(self) -> int:
+    def nnz(self) -> float:
         """The declared number of entries."""
         return self.n_entries
 
@@ -62,12 +62,15 @@ class Learned:
         Targets of these rows, for an encoder by targets.
     target_type : str, optional
         What the targets of all rows are to it.
+    n_entries : float, optional
+        Entries of a row of sparse results on average, if the rows do not tell.
     """
 
     rows: np.ndarray
     attributes: tuple[tuple[bool, dict[str, Any]], ...]
     y: np.ndarray | None = None
     target_type: str | None = None
+    n_entries: float | None = None
 
 
 def fit_alone(transformer: Any, X: Any, y: Any, learned: Learned | None = None) -> Any:
@@ -90,6 +93,8 @@ def fit_alone(transformer: Any, X: Any, y: Any, learned: Learned | None = None) 
     n_rows, width = _num_samples(X), result.shape[1]
     if not sparse.issparse(result):
         return np.broadcast_to(np.zeros(()), (n_rows, width))
+    if learned is not None and learned.n_entries is not None:
+        return CountedRows((n_rows, width), n_rows * learned.n_entries)
     last = transformer.steps[-1][1] if isinstance(transformer, Pipeline) else transformer
     every = isinstance(last, OneHotEncoder) and last.drop is None
     if every and isinstance(last.categories, str):

@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 import numpy as np
+from sklearn.impute import SimpleImputer
 
 from gpuml._arrays import Array, namespace
+from gpuml._sklearn import _num_samples
 from gpuml.compose._fits import Learned, is_known, rows_of_levels, rows_with_holes
-from gpuml.compose._layout import Branch, Layout
+from gpuml.compose._layout import Branch, Layout, kind_of
 from gpuml.compose._levels import levels_of_table, most_frequent
 from gpuml.compose._made import made_key
 from gpuml.compose._target_codes import is_shared, kind_of_target
@@ -95,6 +97,8 @@ def learned(
     steps = (*branch.head, *branch.tail)
     if len(picks) < len(branch.tail) or not all(map(is_known, steps)):
         return None
+    if fit.parts.batch.is_divided:
+        return _of_stand_in(branch, picks, fit, s)
     table, rows = fit.table, numbers_of_rows(fit.parts, s)
 
     def some(column: Array) -> Array:
@@ -118,6 +122,28 @@ def learned(
     else:
         return None
     return Learned(own, (*known, *((False, pick(s)) for pick in picks)))
+
+
+def _of_stand_in(branch, picks, fit, s):
+    """Fitted attributes where few rows stand for all: they have each level, and holes."""
+    if branch.kind not in ("numbers", "levels"):
+        return None
+    of_numbers = branch.kind == "numbers"
+    order, of_imputer = (
+        (fit.layout.numbers, _of_numbers) if of_numbers else (fit.layout.coded, _of_levels)
+    )
+    numbers = [order.index(j) for j in branch.columns]
+    known = [
+        (True, of_imputer(step, numbers, fit, s) if kind_of(step) is SimpleImputer else {})
+        for step in branch.head
+    ]
+    own = np.arange(_num_samples(cast(TableBatch, fit.parts.batch).source))
+    attributes = (*known, *((False, pick(s)) for pick in picks))
+    piece, n_entries = fit.pieces[branch.key], None
+    if not of_numbers:
+        sums = sums_of(fit.parts, piece.columns)[s]
+        n_entries = float(np.sum(sums @ (piece.matrices[s] != 0))) / fit.parts.n_rows[s]
+    return Learned(own, attributes, n_entries=n_entries)
 
 
 def _of_targets(branch, picks, fit, s, some):

@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpuml.divided.stored import StoredRows, stored_rows
-from gpuml.reading.tables import array_table, csv_table, parquet_table
+from gpuml.reading.arrow import csv_table, parquet_table
+from gpuml.reading.tables import array_table
 
 __all__ = ["StoredRows", "read_array", "read_csv", "read_parquet"]
 

@@ -15,6 +15,7 @@ from gpuml.model_selection.candidates import NOT_FITTED, Made, steps_of
 from gpuml.model_selection.evaluate import REFUSALS, Evaluator, Job, Known
 from gpuml.model_selection.one_by_one import failed_fit
 from gpuml.model_selection.route import at_once, fit_weight, kind_of, together
+from gpuml.pipeline._affine import AffinePipeline
 from gpuml.protocol import Group
 from gpuml.resampling.stand_ins import check_sizes
 
@@ -84,12 +85,37 @@ class StoredEvaluator(DividedEvaluator):
         why = why_not_divided(job)
         if why is not None:
             self._refuse_all(why)
+        if getattr(at_once(job.estimator, job.task), "table", None) is None:
+            job.X.check_numbers()
         rows = job.X.divided(job.y, weight_of(job)) if rows is None else rows
         super().__init__(replace(job, X=rows, y=None), FAULTS)
 
     def with_splits(self, splits):
         """An evaluator of the same rows with other splits."""
         return type(self)(replace(self.job, X=self._stored, splits=splits), self.job.X)
+
+    def routes_of(self, candidates):
+        """The route of each candidate, once the levels of the rows are known."""
+        fits: Any = at_once(self.job.estimator, self.job.task)
+        if getattr(fits, "table", None) is not None:
+            # Here, where errors of files are no candidate's.
+            why = fits.multifit_obstacle(self._stored)
+            try:
+                if why is None:
+                    self.job.X.frame_for(fits.table)
+            except NeedsAllRows as error:
+                why = str(error)
+            if why is not None:
+                self._refuse_all(why)
+        return super().routes_of(candidates)
+
+    def fit_group(self, group, fits=None):
+        """As of an `Evaluator`; the reading that finds levels counts as a pass of the first."""
+        found = super().fit_group(group, fits)
+        if found:
+            last = self.steps[-1]
+            self.steps[-1] = replace(last, n_passes=last.n_passes + self.job.X.count_readings())
+        return found
 
     def _may_refuse(self, error):
         # Single fits could find out nothing more about other errors.
@@ -154,8 +180,10 @@ def why_not_divided(job: Job) -> str | None:
     found, why = together(job.estimator, job.task)
     if found is None:
         return why
-    if not found.multifit_divided:
-        return f"{model_name(job.estimator)} does not say multifit_divided"
+    why = found.divided_words() if isinstance(found, AffinePipeline) else None
+    in_files = isinstance(job.X, StoredRows) and isinstance(found, AffinePipeline)
+    if why is not None or not (found.multifit_divided or in_files):
+        return why or f"{model_name(job.estimator)} does not say multifit_divided"
     if hasattr(job.X, "nnz"):
         return "X is sparse"
     if job.task.return_estimator:

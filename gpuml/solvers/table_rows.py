@@ -199,7 +199,7 @@ class TableBatch(NumberedBatch):
     @property
     def apart(self) -> Coded | None:
         """The levels kept apart, if there are any."""
-        return self._own_table.design_apart()
+        return self._own_table.design_apart() if self.table.apart else None
 
     @property
     def dtype(self) -> Any:
