@@ -197,10 +197,11 @@ def _as_table(share: Share, known: Table, recoded: Sequence[Any], place: Place) 
         numbers = X[:, :d]
         holes = xp.zeros((n, 0), dtype=xp.bool, device=place.device)
         if h:
-            missing = xp.isnan(numbers)
-            holes = xp.take(missing, xp.asarray(known.with_holes, device=place.device), axis=1)
+            # Column by column, as blocks of files are in memory.
+            missing = xp.isnan(numbers.T)
+            holes = xp.take(missing, xp.asarray(known.with_holes, device=place.device), axis=0).T
             typical = xp.asarray(known.typical, device=place.device)
-            numbers = xp.where(missing, typical[None, :], numbers)
+            numbers = xp.where(missing, typical[:, None], numbers.T).T
         codes = [
             xp.take(own, xp.astype(X[:, d + k], xp.int64) % own.shape[0], axis=0)
             for k, own in enumerate(recoded)
