@@ -308,7 +308,9 @@ def test_number_of_threads_changes_no_bit(path, room, monkeypatch):
     scores = []
     for threads in (1, 5):
         monkeypatch.setattr(stored, "blas_threads", lambda n=threads: n)
-        found = searched(STEPS["filled"], Ridge(), {"alpha": [0.1]}, rows_of(path, "price"), "price")
+        found = searched(
+            STEPS["filled"], Ridge(), {"alpha": [0.1]}, rows_of(path, "price"), "price"
+        )
         scores.append(found.cv_results_["mean_test_score"])
     np.testing.assert_array_equal(*scores)
 

@@ -249,7 +249,7 @@ class ReadRows(DividedRows):
     stored : StoredRows
         The features.
     tables : dict
-        What was found of the columns that steps read as tables.
+        What was found of the columns that steps read as tables, in a reading each.
     """
 
     shares: Read
@@ -284,12 +284,6 @@ class ReadRows(DividedRows):
         facts = facts if weighted else facts._replace(total_weight=None)
         batch = divided_batch(estimator, shares, self.sizes, self.settings, [facts])
         return found.batch(batch)
-
-    def count_readings(self) -> int:
-        """How often rows were read to find levels and holes since the last call."""
-        before = self.tables.get("counted", 0)
-        self.tables["counted"] = sum(isinstance(key, tuple) for key in self.tables)
-        return self.tables["counted"] - before
 
     def _table_for(self, step):
         return known_table(self.stored.table, self.stored.columns, step, self._blocks, self.tables)

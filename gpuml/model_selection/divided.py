@@ -8,8 +8,7 @@ from sklearn.pipeline import Pipeline
 
 from gpuml._sklearn import _MultimetricScorer
 from gpuml.data import AnySplit, NeedsAllRows
-from gpuml.divided import DividedRows
-from gpuml.divided.stored import FAULTS, StoredRows, in_memory
+from gpuml.divided.stored import FAULTS, ReadRows, StoredRows, in_memory
 from gpuml.metrics.scorer import batch_scorer
 from gpuml.model_selection.candidates import NOT_FITTED, Made, steps_of
 from gpuml.model_selection.evaluate import REFUSALS, Evaluator, Job, Known
@@ -80,7 +79,7 @@ class StoredEvaluator(DividedEvaluator):
         why, and how to have the rows in memory.
     """
 
-    def __init__(self, job: Job, rows: DividedRows | None = None):
+    def __init__(self, job: Job, rows: ReadRows | None = None):
         self._stored = job.X
         why = why_not_divided(job)
         if why is not None:
@@ -88,6 +87,7 @@ class StoredEvaluator(DividedEvaluator):
         if getattr(at_once(job.estimator, job.task), "table", None) is None:
             job.X.check_numbers()
         rows = job.X.divided(job.y, weight_of(job)) if rows is None else rows
+        self._n_tables = len(rows.tables)
         super().__init__(replace(job, X=rows, y=None), FAULTS)
 
     def with_splits(self, splits):
@@ -110,11 +110,13 @@ class StoredEvaluator(DividedEvaluator):
         return super().routes_of(candidates)
 
     def fit_group(self, group, fits=None):
-        """As of an `Evaluator`; the reading that finds levels counts as a pass of the first."""
+        """As of an `Evaluator`; a reading that finds levels is one of its passes."""
         found = super().fit_group(group, fits)
-        if found:
-            last = self.steps[-1]
-            self.steps[-1] = replace(last, n_passes=last.n_passes + self.job.X.count_readings())
+        tables = self.job.X.tables
+        if found and len(tables) > self._n_tables:
+            step, more = self.steps[-1], len(tables) - self._n_tables
+            self.steps[-1] = replace(step, n_passes=step.n_passes + more)
+            self._n_tables = len(tables)
         return found
 
     def _may_refuse(self, error):
@@ -180,10 +182,14 @@ def why_not_divided(job: Job) -> str | None:
     found, why = together(job.estimator, job.task)
     if found is None:
         return why
-    why = found.divided_words() if isinstance(found, AffinePipeline) else None
+    if isinstance(found, AffinePipeline):
+        words = found.divided_words()
+        if words is not None:
+            return words
+    # Of files, the levels of tables become known.
     in_files = isinstance(job.X, StoredRows) and isinstance(found, AffinePipeline)
-    if why is not None or not (found.multifit_divided or in_files):
-        return why or f"{model_name(job.estimator)} does not say multifit_divided"
+    if not (found.multifit_divided or in_files):
+        return f"{model_name(job.estimator)} does not say multifit_divided"
     if hasattr(job.X, "nnz"):
         return "X is sparse"
     if job.task.return_estimator:

@@ -130,7 +130,7 @@ class AffinePipeline(MultifitEstimator):
             X = Absent((X.shape[0], n_features), np.dtype(np.float64))
         why = why or not_described(X) or _unknown_extrema(steps)
         if why is None and self.table is not None:
-            why = self._table_obstacle(X, steps[1:])
+            why = self._table_obstacle(self.table, X, steps[1:])
             X, steps = Absent((X.shape[0], 1), np.dtype(np.float64)), steps[1:]
         of_steps = (step_obstacle(step, X) for step in steps)
         return why or next(filter(None, of_steps), None) or data_obstacle(self.last, X)
@@ -152,14 +152,14 @@ class AffinePipeline(MultifitEstimator):
             row = clone(step).fit_transform(row)
         return row.shape[1]
 
-    def _table_obstacle(self, X, behind):
+    def _table_obstacle(self, table, X, behind):
         """The reason why a `TableStep` and the steps behind it cannot share the pass, if any."""
         is_divided = hasattr(X, "frame_for")
-        X = X.frame_for(self.table) if is_divided else X
-        why = step_obstacle(self.table, X) or self._around_table(behind)
+        X = X.frame_for(table) if is_divided else X
+        why = step_obstacle(table, X) or self._around_table(behind)
         if is_divided:
-            why = why or self.table.table_divided(X)
-        return why or self.table.table_obstacle(X, behind, self.last)
+            why = why or table.table_divided(X)
+        return why or table.table_obstacle(X, behind, self.last)
 
     def _around_table(self, behind):
         """The reason why steps around a `TableStep` prevent a shared pass, if any."""
