@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from sklearn import compose, impute, preprocessing
-from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.model_selection import KFold, RepeatedKFold, StratifiedKFold, TimeSeriesSplit
 
 import gpuml
 from gpuml.compose import ColumnTransformer, make_column_selector
@@ -23,6 +23,7 @@ from gpuml.model_selection import GridSearchCV, cross_val_score
 from gpuml.pipeline import make_pipeline
 from gpuml.preprocessing import MinMaxScaler, OneHotEncoder, OrdinalEncoder, StandardScaler
 from gpuml.reading import levels, tables
+from gpuml.solvers import medians
 
 pa = pytest.importorskip("pyarrow")
 pandas = pytest.importorskip("pandas")
@@ -101,6 +102,9 @@ STEPS = {
     "numbers twice": ColumnTransformer(
         [SCALED, ("c", OneHotEncoder(handle_unknown="ignore"), ["floor", "rooms"])],
         transformer_weights={"c": 0.5},
+    ),
+    "medians": ColumnTransformer(
+        [("n", make_pipeline(SimpleImputer(strategy="median"), StandardScaler()), NUMBERS), CODED]
     ),
     "selectors": ColumnTransformer(
         [
@@ -242,7 +246,7 @@ def test_splits_scores_and_weights_are_those_of_memory(path, model, target, opti
 
 def test_settings_of_steps_are_searched_in_the_same_passes(path):
     grid = {
-        "columntransformer__n__simpleimputer__strategy": ["mean", "constant"],
+        "columntransformer__n__simpleimputer__strategy": ["mean", "median", "constant"],
         "columntransformer__n__standardscaler__with_mean": [True, False],
         "ridge__alpha": [0.1, 10.0],
     }
@@ -250,7 +254,7 @@ def test_settings_of_steps_are_searched_in_the_same_passes(path):
     expected = GridSearchCV(pipeline, grid).fit(FRAME[FEATURES], FRAME["price"])
     found = GridSearchCV(pipeline, grid).fit(rows_of(path, "price"), "price")
     check_alike(found, expected)
-    assert found.plan_.n_passes == 2  # one of them for levels and holes
+    assert found.plan_.n_passes == 3  # one of them for levels and holes, and one for medians
 
 
 def test_one_reading_finds_levels_and_no_pass_reads_columns_in_vain(path, monkeypatch):
@@ -304,6 +308,28 @@ def test_levels_of_files_that_others_lack(tmp_path):
     check_alike(found, expected)
 
 
+@pytest.mark.parametrize(
+    "cv",
+    [
+        KFold(3),
+        SHUFFLED,
+        TimeSeriesSplit(3),
+        RepeatedKFold(n_splits=2, n_repeats=2, random_state=0),
+    ],
+    ids=name_of,
+)
+@pytest.mark.parametrize("errors", [4.0, 1e-3], ids=["near", "missed at first"])
+def test_medians_are_exact_though_a_sample_says_where_they_are(path, monkeypatch, cv, errors):
+    monkeypatch.setattr(medians, "SAMPLE_ROWS", 50)
+    monkeypatch.setattr(medians, "ERRORS", errors)
+    monkeypatch.setattr(stored, "LARGEST_PIECE_BYTES", 1400)
+    monkeypatch.setattr(stored, "SMALLEST_PIECE_BYTES", 1400)
+    steps = STEPS["medians"]
+    expected = searched(steps, Ridge(), {}, FRAME[FEATURES], FRAME["price"], cv=cv)
+    found = searched(steps, Ridge(), {}, rows_of(path, "price"), "price", cv=cv)
+    check_alike(found, expected)
+
+
 def test_number_of_threads_changes_no_bit(path, room, monkeypatch):
     scores = []
     for threads in (1, 5):
@@ -329,7 +355,7 @@ def of_names(step):
 @pytest.mark.parametrize(
     ("steps", "says"),
     [
-        (of_numbers(SimpleImputer(strategy="median")), "set strategy='mean' or 'constant'"),
+        (of_numbers(SimpleImputer(strategy="most_frequent")), "set strategy='mean', 'median'"),
         (of_numbers(make_pipeline(SimpleImputer(), MinMaxScaler())), "take StandardScaler"),
         (of_numbers(preprocessing.KBinsDiscretizer()), "KBinsDiscretizer of columns"),
         (of_names(OneHotEncoder(min_frequency=3)), "leave min_frequency out"),
@@ -349,8 +375,8 @@ def test_what_needs_rows_in_memory_says_what_to_do(path, monkeypatch, steps, say
 
 
 def test_settings_that_need_rows_are_refused_too(path):
-    grid = {"columntransformer__n__simpleimputer__strategy": ["mean", "median"]}
-    with pytest.raises(NeedsAllRows, match="set strategy='mean' or 'constant'"):
+    grid = {"columntransformer__n__simpleimputer__strategy": ["mean", "most_frequent"]}
+    with pytest.raises(NeedsAllRows, match="set strategy='mean', 'median' or 'constant'"):
         GridSearchCV(make_pipeline(STEPS["one-hot"], Ridge()), grid).fit(
             rows_of(path, "price"), "price"
         )

@@ -31,6 +31,7 @@ from gpuml.compose._learned import (
     learned,
     n_holes_of,
     numbers_of_rows,
+    with_medians,
 )
 from gpuml.compose._levels import Levels, filled, levels_of_table, one_hot, ordinal
 from gpuml.compose._made import made_key, with_made
@@ -78,7 +79,7 @@ def folds_of(transformer: Any, folds: Folds, candidates: Sequence[Mapping[str, A
         why = divided_obstacle(branches, X)
         if why is not None:
             raise NeedsAllRows(why)
-        return folds
+        return with_medians(folds, layout, branches)
     folds = with_levels_apart(with_groups(folds, layout, branches), layout, branches)
     made = [leaf for branch in branches for leaf in branch.leaves if leaf.kind == "made"]
     return with_made(folds, made)

@@ -4,7 +4,7 @@ So a refit reads few rows: one for each level, and of columns with holes one tha
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -17,9 +17,10 @@ from gpuml.compose._layout import Branch, Layout, kind_of
 from gpuml.compose._levels import levels_of_table, most_frequent
 from gpuml.compose._made import made_key
 from gpuml.compose._target_codes import is_shared, kind_of_target
-from gpuml.data import take
+from gpuml.data import Folds, take
 from gpuml.pipeline._from_rows import targets
 from gpuml.solvers.affine import Parts
+from gpuml.solvers.medians import part_medians
 from gpuml.solvers.table_rows import Table, TableBatch
 
 
@@ -74,11 +75,41 @@ def fill_of(imputer: Any, fit: Fit, s: int, j: int) -> float:
     if imputer.strategy == "mean":
         total = sums_of(parts, np.asarray([j]))[s, 0] - n_holes * table.typical[j]
         return total / (n_rows - n_holes)
+    if parts.batch.is_divided:
+        part = -1 if parts.splits is None else parts.splits.start + s
+        return float(cast(TableBatch, parts.batch).medians[j][part])
     key = (imputer.strategy, j, s)
     if key not in fit.statistics:
         find = table.median if imputer.strategy == "median" else table.most_frequent
         fit.statistics[key] = find(j, numbers_of_rows(parts, s))
     return fit.statistics[key]
+
+
+def with_medians(folds: Folds, layout: Layout, branches: Sequence[Branch]) -> Folds:
+    """Folds of divided rows that have the medians which imputers of some branches put into holes.
+
+    Parameters
+    ----------
+    folds : Folds
+        Of a `TableBatch`.
+    layout : Layout
+    branches : sequence of Branch
+        Of all candidates.
+    """
+    leaves = [leaf for branch in branches for leaf in branch.leaves if leaf.kind == "numbers"]
+    asked = {
+        layout.numbers.index(j)
+        for leaf in leaves
+        for j in leaf.columns
+        if leaf.head and leaf.head[0].strategy == "median"
+    }
+    known = folds.known.setdefault("medians", {})
+    columns, n_readings = sorted(asked - known.keys()), 0
+    if columns:
+        found, n_readings = part_medians(folds, columns)
+        known.update(zip(columns, found.T, strict=True))
+    batch: Any = folds.batch
+    return replace(folds, batch=replace(batch, medians=known, n_readings=n_readings))
 
 
 def learned(

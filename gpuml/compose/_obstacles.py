@@ -145,10 +145,10 @@ def _leaf_obstacle(leaf):
         )
     imputers = [step for step in leaf.head if kind_of(step) is SimpleImputer]
     for step in imputers if leaf.kind == "numbers" else ():
-        if step.strategy not in ("mean", "constant"):
+        if step.strategy not in ("mean", "median", "constant"):
             return (
                 f"SimpleImputer with strategy={step.strategy!r} of numbers needs all of them in "
-                "one place; set strategy='mean' or 'constant'"
+                "one place; set strategy='mean', 'median' or 'constant'"
             )
     for name in ("min_frequency", "max_categories") if leaf.kind == "levels" else ():
         if getattr(leaf.head[-1], name, None) is not None:

@@ -5,12 +5,12 @@ numbers, with codes among them, of which a table is made at the place of the wor
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import HOST, Place, move
+from gpuml._arrays import HOST, Place, move, to_host
 from gpuml.data import Batch, NeedsAllRows
 from gpuml.divided.batch import Share
 from gpuml.extending import TableStep
@@ -44,8 +44,10 @@ class KnownTable:
 
     def batch(self, divided: Batch) -> TableBatch:
         """A divided batch of such shares as one of a table."""
-        given = {field.name: getattr(divided, field.name) for field in fields(divided)}
-        return TableBatch(**{**given, "home": HOST}, table=self.table, source=self.frame)
+        given = {each.name: getattr(divided, each.name) for each in fields(divided)}
+        # As of DataFrames, results go to CPU memory.
+        given |= {"home": HOST, "classes": move(divided.classes, HOST)}
+        return TableBatch(**given, table=self.table, source=self.frame)
 
 
 def known_table(
@@ -151,8 +153,8 @@ class Facts:
 
     has_hole: bool
     is_infinite: bool = False
-    some: Any = ()
-    counts: Any = ()
+    some: Any = field(default_factory=lambda: np.zeros(0))
+    counts: Any = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
 
 def _facts_of_piece(share: Share, n_numbers: int) -> list[Facts]:
@@ -174,11 +176,11 @@ def _facts_of_piece(share: Share, n_numbers: int) -> list[Facts]:
 def _joined(facts: Sequence[Facts]) -> Facts:
     counts = np.zeros(max(len(each.counts) for each in facts), dtype=np.int64)
     for each in facts:
-        counts[: len(each.counts)] += np.asarray(each.counts, dtype=np.int64)
+        counts[: len(each.counts)] += to_host(each.counts)
     return Facts(
         any(each.has_hole for each in facts),
         any(each.is_infinite for each in facts),
-        np.concatenate([np.asarray(each.some) for each in facts]),
+        np.concatenate([to_host(each.some) for each in facts]),
         counts,
     )
 

@@ -242,6 +242,7 @@ class AffinePipeline(MultifitEstimator):
             branches.append(Branch(frame, stack, tuple(positions)))
         # Extrema are read when a step first needs them, during the fits of models.
         n_passes = rows.n_passes + rows.n_extrema - read_before if rows else 0
+        n_passes += getattr(folds.batch, "n_readings", 0)
         if isinstance(branches[0].stack, ClassStack):
             return ClassPipelineStack(branches, n_passes)
         same_weights = (own.batch.weight is None) == (folds.batch.weight is None)

@@ -56,8 +56,8 @@ class _Arrow(Table):
             first = row + some.is_null().index(True).as_py()
             raise NullsError(
                 f"Column {name!r} of {self.label} has nulls, the first of them in row {first}, and "
-                "models that are fitted pass by pass take no missing values. Search over a pipeline "
-                "whose first step is a SimpleImputer, write a file without, for example "
+                "models that are fitted pass by pass take no missing values. Search over a "
+                "pipeline whose first step is a SimpleImputer, write a file without, for example "
                 "polars.scan_parquet(path).drop_nulls().sink_parquet(other), or leave the column "
                 "out: columns=[...]."
             )

@@ -178,6 +178,10 @@ class TableBatch(NumberedBatch):
         What the user gave.
     made : dict
         Which columns of the table are what steps make of each training part, if some are.
+    medians : dict of int to array (S + 1,)
+        Of columns of numbers of divided rows, over training parts and over all rows.
+    n_readings : int
+        How often rows were read to make this batch of another one.
     """
 
     solved_here: ClassVar[bool] = True  # steps compute with moments in CPU memory
@@ -185,6 +189,8 @@ class TableBatch(NumberedBatch):
     table: Any = None
     source: Any = None
     made: Any = None
+    medians: Any = None
+    n_readings: int = 0
 
     @property
     def rows_at_once(self) -> int:
