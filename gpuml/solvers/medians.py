@@ -80,7 +80,8 @@ def _near(
 ) -> Near:
     table = cast(TableBatch, folds.batch).table
     known = np.zeros((len(atoms), len(columns)), dtype=np.int64)
-    below, found = np.zeros_like(known), []
+    below = np.zeros_like(known)
+    found: list[list[Array]] = []
     for a, rows in enumerate(atoms_here(folds, atoms)):
         found.append([])
         for c, column in enumerate(columns):
