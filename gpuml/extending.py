@@ -385,7 +385,7 @@ class TableStep(AffineStep):
     def table_layout(self, X: Any) -> Any:
         """Columns of X, by number, that its steps read as `numbers`, and by levels, as `coded`.
 
-        ``read(X, place)`` makes a table of them.
+        Rare levels of those that are `grouped` are merged. ``read(X, place)`` makes a table.
         """
         raise NotImplementedError(f"{type(self).__name__} defines no table_layout.")
 

@@ -177,7 +177,14 @@ def check_alike(found, expected, rtol=1e-9):
     check_learnt(found.best_estimator_[0], expected.best_estimator_[0])
 
 
-EXACT = ("categories_", "sparse_output_", "output_indices_", "n_features_in_", "feature_names_in_")
+EXACT = (
+    "categories_",
+    "infrequent_categories_",
+    "sparse_output_",
+    "output_indices_",
+    "n_features_in_",
+    "feature_names_in_",
+)
 ROUNDED = ("statistics_", "mean_", "var_", "scale_")
 
 
@@ -218,6 +225,42 @@ def test_search_of_a_file_is_that_of_its_dataframe(path, room, steps, model, gri
     np.testing.assert_array_equal(*names)
 
 
+RARE = {
+    "few": OneHotEncoder(handle_unknown="infrequent_if_exist", min_frequency=0.01),
+    "most": OneHotEncoder(handle_unknown="ignore", max_categories=7),
+    "both": known(OneHotEncoder(handle_unknown="ignore", min_frequency=4, max_categories=20)),
+    "named": make_pipeline(
+        SimpleImputer(strategy="constant", fill_value="none"),
+        OneHotEncoder(handle_unknown="ignore", min_frequency=3),
+    ),
+}
+
+
+@pytest.mark.parametrize("encoder", RARE.values(), ids=RARE)
+@pytest.mark.parametrize("n_levels", [90, 10**6], ids=["as they are", "merged"])
+def test_rare_levels_are_those_of_memory(tmp_path, encoder, n_levels):
+    rng = np.random.default_rng(0)
+    frame = pandas.concat([FRAME] * 6, ignore_index=True)
+    numbers = (n_levels * rng.uniform(size=len(frame)) ** 4).astype(int)
+    frame["street"] = pandas.Series([f"s{n}" for n in numbers]).mask(rng.random(len(frame)) < 0.1)
+    frame["price"] += numbers == 0
+    frame.to_parquet(tmp_path / "rows.parquet", row_group_size=500)
+    steps = ColumnTransformer(
+        [SCALED, ("c", encoder, ["street"]), ("d", OneHotEncoder(), ["kind"])]
+    )
+    X, grid = frame[[*FEATURES, "street"]], {"alpha": [0.1, 10.0]}
+    rows = gpuml.read_parquet(tmp_path, [*X, "price"])
+    if encoder is RARE["both"] and n_levels > 1024:
+        with pytest.raises(NeedsAllRows, match="has more than 1,024 values"):
+            searched(steps, Ridge(), grid, rows, "price")
+        return
+    expected = searched(steps, Ridge(), grid, X, frame["price"])
+    found = searched(steps, Ridge(), grid, rows, "price")
+    check_alike(found, expected)
+    assert found.plan_.n_passes == (2 if n_levels < 128 else 3)
+    np.testing.assert_allclose(found.predict(X), expected.predict(X), rtol=1e-9)
+
+
 SHUFFLED = KFold(3, shuffle=True, random_state=0)
 
 
@@ -255,6 +298,14 @@ def test_settings_of_steps_are_searched_in_the_same_passes(path):
     found = GridSearchCV(pipeline, grid).fit(rows_of(path, "price"), "price")
     check_alike(found, expected)
     assert found.plan_.n_passes == 3  # one of them for levels and holes, and one for medians
+
+
+def test_explain_reads_nothing_and_counts_the_reading_for_levels(path, monkeypatch):
+    monkeypatch.setattr(tables.Table, "decoded", lambda *_: pytest.fail("rows were read"))
+    search = GridSearchCV(make_pipeline(STEPS["one-hot"], Ridge()), {"ridge__alpha": [0.1, 1.0]})
+    assert search.explain(rows_of(path, "price"), "price").n_passes == 2
+    with pytest.raises(ValueError, match=r"'town' .*a ColumnTransformer that encodes them"):
+        GridSearchCV(Ridge(), {}).explain(rows_of(path, "price"), "price")
 
 
 def test_one_reading_finds_levels_and_no_pass_reads_columns_in_vain(path, monkeypatch):
@@ -358,7 +409,7 @@ def of_names(step):
         (of_numbers(SimpleImputer(strategy="most_frequent")), "set strategy='mean', 'median'"),
         (of_numbers(make_pipeline(SimpleImputer(), MinMaxScaler())), "take StandardScaler"),
         (of_numbers(preprocessing.KBinsDiscretizer()), "KBinsDiscretizer of columns"),
-        (of_names(OneHotEncoder(min_frequency=3)), "leave min_frequency out"),
+        (of_names(preprocessing.OneHotEncoder(min_frequency=3)), "use gpuml's"),
         (of_names(preprocessing.TargetEncoder()), "TargetEncoder of columns"),
         (ColumnTransformer([("c", "passthrough", NAMES)]), "passthrough of columns"),
         (ColumnTransformer([("c", STEPS["one-hot"], NAMES + NUMBERS)]), "inside another"),
@@ -385,7 +436,7 @@ def test_settings_that_need_rows_are_refused_too(path):
 def test_columns_of_too_many_levels(path, monkeypatch):
     steps = ColumnTransformer([("c", OneHotEncoder(), ["size"])])
     monkeypatch.setattr("gpuml.divided.tables.MOST_LEVELS", 100)
-    with pytest.raises(NeedsAllRows, match="'size' has more than 100 values.*leave it out"):
+    with pytest.raises(NeedsAllRows, match="'size' has more than 100 values.*leave the column out"):
         searched(steps, Ridge(), {}, rows_of(path, "price"), "price")
 
 

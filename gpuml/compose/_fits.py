@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -62,6 +63,8 @@ class Learned:
         Targets of these rows, for an encoder by targets.
     target_type : str, optional
         What the targets of all rows are to it.
+    counted : (int, list of int arrays), optional
+        How many rows an encoder learns from, and how many of them have each category of a column.
     n_entries : float, optional
         Entries of a row of sparse results on average, if the rows do not tell.
     """
@@ -70,6 +73,7 @@ class Learned:
     attributes: tuple[tuple[bool, dict[str, Any]], ...]
     y: np.ndarray | None = None
     target_type: str | None = None
+    counted: tuple[int, list[np.ndarray]] | None = None
     n_entries: float | None = None
 
 
@@ -114,6 +118,9 @@ def _fit_learned(steps, X, learned):
             step.set_params(target_type=learned.target_type).fit(X, learned.y)
             step.set_params(target_type=given)
             vars(step).update(found)
+        elif fits and learned.counted is not None and isinstance(step, OneHotEncoder):
+            n_rows, counts = learned.counted
+            step._fit_counted(X, n_rows, partial(_counts_of, counts))
         elif fits:
             step.fit(X)
             vars(step).update({n: _beside(getattr(step, n), value) for n, value in found.items()})
@@ -122,6 +129,11 @@ def _fit_learned(steps, X, learned):
             _check_n_features(step, X, reset=True)
             vars(step).update(found)
         X = step.transform(X)
+
+
+def _counts_of(counts, j, categories):
+    """How many rows have each category of a column."""
+    return counts[j]
 
 
 def _beside(before, value):

@@ -16,6 +16,7 @@ from gpuml.compose._apart import places_apart, with_levels_apart
 from gpuml.compose._fits import fit_where
 from gpuml.compose._groups import with_groups
 from gpuml.compose._layout import (
+    MOST_LEVELS,
     Branch,
     as_ours,
     entries_of,
@@ -35,7 +36,7 @@ from gpuml.compose._learned import (
 )
 from gpuml.compose._levels import Levels, filled, levels_of_table, one_hot, ordinal
 from gpuml.compose._made import made_key, with_made
-from gpuml.compose._obstacles import divided_obstacle
+from gpuml.compose._obstacles import divided_obstacle, too_many_levels
 from gpuml.data import Folds, NeedsAllRows, UnfittableSplits, take
 from gpuml.pipeline._from_rows import targets
 from gpuml.solvers.affine import Affine, FittedStep, Parts
@@ -79,6 +80,10 @@ def folds_of(transformer: Any, folds: Folds, candidates: Sequence[Mapping[str, A
         why = divided_obstacle(branches, X)
         if why is not None:
             raise NeedsAllRows(why)
+        folds = with_groups(folds, layout, branches)
+        n_levels = sum(map(len, cast(TableBatch, folds.batch).table.levels))
+        if n_levels > MOST_LEVELS:
+            raise NeedsAllRows(too_many_levels(n_levels))
         return with_medians(folds, layout, branches)
     folds = with_levels_apart(with_groups(folds, layout, branches), layout, branches)
     made = [leaf for branch in branches for leaf in branch.leaves if leaf.kind == "made"]

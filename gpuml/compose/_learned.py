@@ -14,7 +14,7 @@ from gpuml._arrays import Array, namespace
 from gpuml._sklearn import _num_samples
 from gpuml.compose._fits import Learned, is_known, rows_of_levels, rows_with_holes
 from gpuml.compose._layout import Branch, Layout, kind_of
-from gpuml.compose._levels import levels_of_table, most_frequent
+from gpuml.compose._levels import Levels, filled, levels_of_table, most_frequent
 from gpuml.compose._made import made_key
 from gpuml.compose._target_codes import is_shared, kind_of_target
 from gpuml.data import Folds, take
@@ -109,6 +109,7 @@ def with_medians(folds: Folds, layout: Layout, branches: Sequence[Branch]) -> Fo
         found, n_readings = part_medians(folds, columns)
         known.update(zip(columns, found.T, strict=True))
     batch: Any = folds.batch
+    n_readings += batch.n_readings
     return replace(folds, batch=replace(batch, medians=known, n_readings=n_readings))
 
 
@@ -170,11 +171,25 @@ def _of_stand_in(branch, picks, fit, s):
     ]
     own = np.arange(_num_samples(cast(TableBatch, fit.parts.batch).source))
     attributes = (*known, *((False, pick(s)) for pick in picks))
-    piece, n_entries = fit.pieces[branch.key], None
-    if not of_numbers:
-        sums = sums_of(fit.parts, piece.columns)[s]
-        n_entries = float(np.sum(sums @ (piece.matrices[s] != 0))) / fit.parts.n_rows[s]
-    return Learned(own, attributes, n_entries=n_entries)
+    if of_numbers:
+        return Learned(own, attributes)
+    piece, n_rows = fit.pieces[branch.key], fit.parts.n_rows[s]
+    n_entries = np.sum(sums_of(fit.parts, piece.columns)[s] @ (piece.matrices[s] != 0)) / n_rows
+    counted = None
+    if not _knows_levels(branch.head[-1]):
+        counted = n_rows, [_counts_of_all(branch, number, fit, s) for number in numbers]
+    return Learned(own, attributes, counted=counted, n_entries=float(n_entries))
+
+
+def _counts_of_all(branch, number, fit, s):
+    """How many rows have each level of a column, as the imputers before an encoder leave them."""
+    batch = cast(TableBatch, fit.parts.batch)
+    values, counts = (batch.ungrouped or {}).get(number, (batch.table.levels[number], None))
+    counts = counts_of(fit, number)[s] if counts is None else counts
+    levels = Levels(values, counts[None, :], [None])
+    for imputer in branch.head[:-1]:
+        levels = filled(imputer, levels, {})
+    return levels.counts[0][levels.counts[0] > 0].astype(np.int64)
 
 
 def _of_targets(branch, picks, fit, s, some):

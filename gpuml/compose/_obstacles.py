@@ -17,6 +17,7 @@ from gpuml.compose._layout import (
     chain_of,
     column_of,
     follows,
+    groups_levels,
     is_affine,
     is_made,
     kind_of,
@@ -124,14 +125,20 @@ def divided_obstacle(branches: Sequence[Branch], X: Any) -> str | None:
     why = next(filter(None, map(_leaf_obstacle, leaves)), None)
     if why is not None:
         return why
-    coded = {j for leaf in leaves if leaf.kind == "levels" for j in leaf.columns}
+    whole = [leaf for leaf in leaves if leaf.kind == "levels" and not groups_levels(leaf)]
+    coded = {j for leaf in whole for j in leaf.columns}
     n_levels = sum(count_levels(column_of(X, j)) for j in coded)
     if n_levels > MOST_LEVELS:
-        return (
-            f"the categories have {n_levels:,} levels, and those of files may have "
-            f"{MOST_LEVELS:,}; leave columns of many levels out"
-        )
+        return too_many_levels(n_levels)
     return next(filter(None, (_reading(branch.tail) for branch in branches)), None)
+
+
+def too_many_levels(n_levels: int) -> str:
+    """What to do about categories of files with so many levels."""
+    return (
+        f"the categories have {n_levels:,} levels, and those of files may have {MOST_LEVELS:,}; "
+        "give OneHotEncoder min_frequency or max_categories, or leave columns of many levels out"
+    )
 
 
 def _leaf_obstacle(leaf):
@@ -151,8 +158,10 @@ def _leaf_obstacle(leaf):
                 "one place; set strategy='mean', 'median' or 'constant'"
             )
     for name in ("min_frequency", "max_categories") if leaf.kind == "levels" else ():
-        if getattr(leaf.head[-1], name, None) is not None:
-            return f"{type(leaf.head[-1]).__name__} with {name}= counts rows; leave {name} out"
+        encoder = leaf.head[-1]
+        theirs = not type(encoder).__module__.startswith("gpuml")
+        if theirs and getattr(encoder, name, None) is not None:
+            return f"{type(encoder).__name__} with {name} is scikit-learn's; use gpuml's"
     return _reading(leaf.tail)
 
 

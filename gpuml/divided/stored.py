@@ -12,8 +12,9 @@ from gpuml._arrays import HOST, compute_place, free_bytes
 from gpuml._arrays.threads import blas_threads
 from gpuml._arrays.transfers import format_bytes
 from gpuml._settings.config import get_config
-from gpuml.data import Batch, NeedsAllRows
+from gpuml.data import Folds, NeedsAllRows
 from gpuml.divided.batch import Facts, Share, divided_batch, facts_of
+from gpuml.divided.folds import divided_folds
 from gpuml.divided.holders import InProcess
 from gpuml.divided.read import Kept, Pieces, Read, Room, read
 from gpuml.divided.rows import DividedRows, without_weight
@@ -271,19 +272,20 @@ class ReadRows(DividedRows):
         pieces = replace(held.pieces, weight=None)
         return replace(self, shares=read(pieces, held.place, held.threads))
 
-    def batch(self, estimator: Any, *, weighted: bool) -> Batch:
-        """The rows as one batch: of a table, if a first step reads one."""
+    def folds(self, estimator: Any, splits: Sequence[Any], *, weighted: bool) -> Folds:
+        """The rows with their splits: those of a table, if a first step reads one."""
         step = getattr(estimator, "table", None)
         if step is None:
-            return super().batch(estimator, weighted=weighted)
+            return super().folds(estimator, splits, weighted=weighted)
         found, estimator.knows_levels = self._table_for(step), True
         shares = found.shares if weighted else found.shares.map(without_weight)
-        # Steps know number and names of features by themselves.
         (facts,) = self._facts(estimator)
-        facts = facts._replace(n_features=found.table.n_columns, seen={})
+        # Steps know number and names of features by themselves.
+        facts = facts._replace(n_features=found.n_columns, seen={})
         facts = facts if weighted else facts._replace(total_weight=None)
         batch = divided_batch(estimator, shares, self.sizes, self.settings, [facts])
-        return found.batch(batch)
+        folds = divided_folds(batch, self.sizes, splits)
+        return replace(folds, batch=found.batch(folds.batch))
 
     def _table_for(self, step):
         return known_table(self.stored.table, self.stored.columns, step, self._blocks, self.tables)

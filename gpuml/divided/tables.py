@@ -20,6 +20,8 @@ from gpuml.solvers.table_rows import Table, TableBatch, narrow
 
 # More values of a column than these are no categories that sums over pairs of levels pay for.
 MOST_LEVELS = 1024
+# As many values if rare ones are merged before.
+MOST_GROUPED = 2**17
 # Values of a column of numbers, of each piece, that say what is typical of it.
 TYPICAL_ROWS = 64
 
@@ -41,6 +43,12 @@ class KnownTable:
     frame: Any
     table: Table
     shares: Any
+
+    @property
+    def n_columns(self) -> int:
+        """About how many columns the design has when rare levels are merged."""
+        table = self.table
+        return min(table.n_columns, len(table.typical) + len(table.with_holes) + MOST_LEVELS)
 
     def batch(self, divided: Batch) -> TableBatch:
         """A divided batch of such shares as one of a table."""
@@ -80,20 +88,25 @@ def known_table(
     frame = file.frame_of(features, {}, 0)
     while True:
         layout = step.table_layout(frame)
-        key = layout.numbers, layout.coded
+        key = _key_of(layout)
         if key not in known:
             known[key] = _survey(file, features, step, layout, read)
         found = known[key]
         again = step.table_layout(found.frame)
         # Integers with holes are floats in a DataFrame, and some imputers treat those otherwise.
-        if (again.numbers, again.coded) == key or (again.numbers, again.coded) in known:
+        if _key_of(again) in known:
             return found
         frame = found.frame
 
 
+def _key_of(layout):
+    return layout.numbers, layout.coded, layout.grouped
+
+
 def _survey(file, features, step, layout, read):
     numbers, coded = ([features[j] for j in own] for own in (layout.numbers, layout.coded))
-    coders = [Coder(name, MOST_LEVELS) for name in coded]
+    most = [MOST_GROUPED if j in layout.grouped else MOST_LEVELS for j in layout.coded]
+    coders = [Coder(*each) for each in zip(coded, most, strict=True)]
     columns = [*numbers, *coded]
     shares = read(columns, [*[with_holes] * len(numbers), *coders])
     try:

@@ -84,8 +84,7 @@ class StoredEvaluator(DividedEvaluator):
         why = why_not_divided(job)
         if why is not None:
             self._refuse_all(why)
-        if getattr(at_once(job.estimator, job.task), "table", None) is None:
-            job.X.check_numbers()
+        check_columns(job)
         rows = job.X.divided(job.y, weight_of(job)) if rows is None else rows
         self._n_tables = len(rows.tables)
         super().__init__(replace(job, X=rows, y=None), FAULTS)
@@ -169,6 +168,21 @@ def stored(X: Any, y: Any, params: dict[str, Any]) -> tuple[Any, Any, dict[str, 
     columns = {n: v for n, v in params.items() if n.endswith(("sample_weight", "groups"))}
     X, y, values = X.resolved(y, columns)
     return X, y, {**params, **values}
+
+
+def reads_table(job: Job) -> bool:
+    """Whether rows in files are read as a table, which takes a reading to find levels."""
+    fits = at_once(job.estimator, job.task) if isinstance(job.X, StoredRows) else None
+    return getattr(fits, "table", None) is not None
+
+
+def check_columns(job: Job) -> None:
+    """Raise a ValueError for rows in files with columns that are no numbers, if no step reads them.
+
+    Other rows are checked when they are fitted.
+    """
+    if isinstance(job.X, StoredRows) and not reads_table(job):
+        job.X.check_numbers()
 
 
 def weight_of(job: Job) -> Any:

@@ -180,6 +180,9 @@ class TableBatch(NumberedBatch):
         Which columns of the table are what steps make of each training part, if some are.
     medians : dict of int to array (S + 1,)
         Of columns of numbers of divided rows, over training parts and over all rows.
+    ungrouped : dict of int to (values, counts)
+        Of columns of divided rows whose rare levels are groups, what they were: all levels, and
+        how many rows have each.
     n_readings : int
         How often rows were read to make this batch of another one.
     """
@@ -190,6 +193,7 @@ class TableBatch(NumberedBatch):
     source: Any = None
     made: Any = None
     medians: Any = None
+    ungrouped: Any = None
     n_readings: int = 0
 
     @property
