@@ -373,14 +373,28 @@ class TableStep(AffineStep):
     """
 
     _members = AffineStep._members | {
-        *("table_batch", "table_folds", "table_key", "table_obstacle", "table_only_fits"),
-        "table_sparse",
+        *("table_batch", "table_divided", "table_folds", "table_key", "table_layout"),
+        *("table_obstacle", "table_only_fits", "table_sparse"),
     }
     _prefixes: ClassVar[tuple[str, ...]] = (*AffineStep._prefixes, "table_")
 
     def table_batch(self, batch: Batch, X: Any) -> Batch:
         """Rows of X with the targets, weights and classes of a batch of other rows."""
         raise NotImplementedError(f"{type(self).__name__} defines no table_batch.")
+
+    def table_layout(self, X: Any) -> Any:
+        """Columns of X, by number, that its steps read as `numbers`, and by levels, as `coded`.
+
+        Rare levels of those that are `grouped` are merged. ``read(X, place)`` makes a table.
+        """
+        raise NotImplementedError(f"{type(self).__name__} defines no table_layout.")
+
+    def table_divided(self, X: Any) -> str | None:
+        """Why its steps cannot be fitted from sums over rows that are divided; None if they can.
+
+        `X` is a DataFrame of few rows that has every level, and a hole where there is any.
+        """
+        return f"{type(self).__name__} is fitted to rows in memory"
 
     def table_folds(self, folds: Folds, candidates: Sequence[Mapping[str, Any]]) -> Folds:
         """The same splits of a batch that has all columns that candidates read."""

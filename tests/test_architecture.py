@@ -90,7 +90,8 @@ RULES = {
     # Rows that several holders have, as a batch with splits.
     "gpuml.divided": (
         *(*ARRAYS, "gpuml._persistence", "gpuml.data", "gpuml.extending", "gpuml.pipeline"),
-        *("gpuml.reading", "gpuml.resampling", "sklearn.base", "sklearn.model_selection"),
+        *("gpuml.reading", "gpuml.resampling", "gpuml.solvers.table_rows", "sklearn.base"),
+        "sklearn.model_selection",
     ),
     "gpuml.inspection": (
         *(*ARRAYS, "gpuml._sklearn", "gpuml.data", "gpuml.designs", "gpuml.extending"),
@@ -240,7 +241,7 @@ INSIDE_FUNCTIONS = {
     "bed_reader": ("gpuml.encodings",),
     "cupti": ("gpuml._arrays.transfers",),
     "kvikio": ("gpuml.reading",),
-    "pyarrow": ("gpuml.reading.tables",),
+    "pyarrow": ("gpuml.reading.arrow", "gpuml.reading.levels"),
     "zarr": ("gpuml_dask",),
     "cuda": ("gpuml._arrays.transfers",),
     "pandas": ("gpuml._arrays.frames", "gpuml.datasets", "gpuml_dask.sums.columns"),

@@ -59,6 +59,23 @@ def in_frame(columns: dict[str, np.ndarray]) -> Any:
     return polars.DataFrame({name: list(values) for name, values in columns.items()}, strict=False)
 
 
+def frame_of_arrow(table: Any) -> Any:
+    """A DataFrame of a table of Arrow: of pandas, or of polars where only that is installed.
+
+    Missing strings are nan, as in the DataFrames of pandas that steps impute.
+    """
+    try:
+        made = table.to_pandas()
+    except ImportError:
+        import polars
+
+        return polars.from_arrow(table)
+    for name, dtype in zip(made.columns, made.dtypes, strict=True):
+        if dtype.kind == "O" and str(dtype) == "object":  # strings, before pandas 3
+            made[name] = made[name].where(made[name].notna(), np.nan)
+    return made
+
+
 def is_cudf(x: Any) -> bool:
     """Whether `x` is a DataFrame, series or index of cuDF, or looks like one."""
     return hasattr(x, "to_cupy")

@@ -93,7 +93,7 @@ def levels_of(column: Any, place: Place = HOST) -> tuple[Array, np.ndarray]:
 def _in_order(codes, names, place):
     """Codes of those of some names that are in use, sorted, and nan behind them for those of -1."""
     names, codes = np.asarray(names, dtype=object), move(codes, place)
-    counts = _counts(codes, len(names))
+    counts = counts_of_codes(codes, len(names))
     used = np.flatnonzero(counts)
     used = used[_order(names[used])]
     number = np.full(len(names) + 1, len(used))  # the last one is that of -1
@@ -106,7 +106,7 @@ def _in_order(codes, names, place):
     return renumbered(number, codes, len(number)), levels
 
 
-def _counts(codes, n_levels):
+def counts_of_codes(codes: Array, n_levels: int) -> np.ndarray:
     """How often each code occurs, without -1."""
     if isinstance(codes, np.ndarray):
         return np.bincount(codes[codes >= 0], minlength=n_levels)

@@ -21,13 +21,14 @@ from gpuml.compose._apart import levels_obstacle
 from gpuml.compose._fits import fit_alone, is_known
 from gpuml.compose._in_pass import fit_columns, folds_of
 from gpuml.compose._layout import (
+    Layout,
     cross_fitted,
     lay_out,
     layout_key,
     varying_params,
 )
-from gpuml.compose._obstacles import layout_obstacle, sparse_encoder
-from gpuml.data import Batch, Folds
+from gpuml.compose._obstacles import divided_obstacle, layout_obstacle, sparse_encoder
+from gpuml.data import Batch, Folds, NeedsAllRows
 from gpuml.extending import TableStep
 from gpuml.pipeline._union import is_on_device, near, side_by_side, wants_frame
 from gpuml.solvers.affine import FittedStep, Parts
@@ -109,22 +110,26 @@ class ColumnTransformer(Travels, TableStep, sk.ColumnTransformer):
         """
         return self.fit_where(X, y, {}, **params)
 
-    def fit_where(self, X, y, enough: Mapping[str, Any], **params) -> Self:
+    def fit_where(
+        self, X, y, enough: Mapping[str, Any], *, stand_in: bool = False, **params
+    ) -> Self:
         """As `fit`, where of some transformers it is known which rows say all that they learn.
 
         Parameters
         ----------
         X, y, **params
             As for `fit`.
-        enough : dict of str to int arrays
-            Numbers of these rows, by the names of transformers.
+        enough : dict of str to Learned
+            What is known, by the names of transformers.
+        stand_in : bool, default=False
+            Whether X stands for other rows, of which only what is known may be learnt.
         """
         with unchanged_on_error(self):
-            self._only_fits = enough
+            self._only_fits, self._stands_in = enough, stand_in
             try:
                 return super().fit(X, y, **params)
             finally:
-                del self._only_fits
+                del self._only_fits, self._stands_in
 
     def fit_transform(self, X, y=None, **params):
         """Fit all transformers, and put their results for the same rows side by side.
@@ -193,6 +198,16 @@ class ColumnTransformer(Travels, TableStep, sk.ColumnTransformer):
         """Why columns of many levels keep it out of the pass of a model."""
         return levels_obstacle(self, X, behind, model)
 
+    def table_layout(self, X: Any) -> Layout:
+        """The columns that its steps read, and how."""
+        return lay_out(self, X)
+
+    def table_divided(self, X: Any) -> str | None:
+        """Why its steps cannot be fitted from sums over rows that are divided."""
+        if wants_frame(self):
+            return "set_output asks for DataFrames; leave it at the default"
+        return divided_obstacle([lay_out(self, X).branch], X)
+
     def table_sparse(self) -> str | None:
         """The encoder that makes its output sparse, unless `sparse_threshold` is 0."""
         return sparse_encoder(self) if self.sparse_threshold > 0 else None
@@ -219,6 +234,8 @@ class ColumnTransformer(Travels, TableStep, sk.ColumnTransformer):
         found = self._fitted_alone(X, y, routed_params) if fits else None
         if found is not None:
             return found
+        if fits and getattr(self, "_stands_in", False):
+            raise NeedsAllRows("Its steps are fitted to rows in memory.")
         if not is_foreign(X):
             return super()._call_func_on_transformers(X, y, func, column_as_labels, routed_params)
         todo = list(
@@ -254,7 +271,8 @@ class ColumnTransformer(Travels, TableStep, sk.ColumnTransformer):
             try:
                 foreign = is_foreign(X)
                 block = take_columns(X, columns) if foreign else _safe_indexing(X, columns, axis=1)
-                shape = fit_alone(own, block, y, only_fits.get(name))
+                known = None if given and self._stands_in else only_fits.get(name)
+                shape = fit_alone(own, block, y, known)
             except ValueError:
                 return None  # scikit-learn's class will raise the error
             found.append((shape, own))

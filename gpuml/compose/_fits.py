@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,14 +28,14 @@ FEW_ROWS, FEW_ROWS_MORE = 2**16, 8
 class CountedRows(sparse.csr_array):
     """Sparse rows of a shape, and a number of entries that they do not hold."""
 
-    n_entries = 0
+    n_entries: float = 0
 
-    def __init__(self, shape: tuple[int, int], n_entries: int):
+    def __init__(self, shape: tuple[int, int], n_entries: float):
         super().__init__(shape)
         self.n_entries = n_entries
 
     @property
-    def nnz(self) -> int:
+    def nnz(self) -> float:
         """The declared number of entries."""
         return self.n_entries
 
@@ -62,12 +63,18 @@ class Learned:
         Targets of these rows, for an encoder by targets.
     target_type : str, optional
         What the targets of all rows are to it.
+    counted : (int, list of int arrays), optional
+        How many rows an encoder learns from, and how many of them have each category of a column.
+    n_entries : float, optional
+        Entries of a row of sparse results on average, if the rows do not tell.
     """
 
     rows: np.ndarray
     attributes: tuple[tuple[bool, dict[str, Any]], ...]
     y: np.ndarray | None = None
     target_type: str | None = None
+    counted: tuple[int, list[np.ndarray]] | None = None
+    n_entries: float | None = None
 
 
 def fit_alone(transformer: Any, X: Any, y: Any, learned: Learned | None = None) -> Any:
@@ -90,6 +97,8 @@ def fit_alone(transformer: Any, X: Any, y: Any, learned: Learned | None = None) 
     n_rows, width = _num_samples(X), result.shape[1]
     if not sparse.issparse(result):
         return np.broadcast_to(np.zeros(()), (n_rows, width))
+    if learned is not None and learned.n_entries is not None:
+        return CountedRows((n_rows, width), n_rows * learned.n_entries)
     last = transformer.steps[-1][1] if isinstance(transformer, Pipeline) else transformer
     every = isinstance(last, OneHotEncoder) and last.drop is None
     if every and isinstance(last.categories, str):
@@ -109,6 +118,9 @@ def _fit_learned(steps, X, learned):
             step.set_params(target_type=learned.target_type).fit(X, learned.y)
             step.set_params(target_type=given)
             vars(step).update(found)
+        elif fits and learned.counted is not None and isinstance(step, OneHotEncoder):
+            n_rows, counts = learned.counted
+            step._fit_counted(X, n_rows, partial(_counts_of, counts))
         elif fits:
             step.fit(X)
             vars(step).update({n: _beside(getattr(step, n), value) for n, value in found.items()})
@@ -117,6 +129,11 @@ def _fit_learned(steps, X, learned):
             _check_n_features(step, X, reset=True)
             vars(step).update(found)
         X = step.transform(X)
+
+
+def _counts_of(counts, j, categories):
+    """How many rows have each category of a column."""
+    return counts[j]
 
 
 def _beside(before, value):

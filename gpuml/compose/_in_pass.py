@@ -16,6 +16,7 @@ from gpuml.compose._apart import places_apart, with_levels_apart
 from gpuml.compose._fits import fit_where
 from gpuml.compose._groups import with_groups
 from gpuml.compose._layout import (
+    MOST_LEVELS,
     Branch,
     as_ours,
     entries_of,
@@ -31,10 +32,12 @@ from gpuml.compose._learned import (
     learned,
     n_holes_of,
     numbers_of_rows,
+    with_medians,
 )
 from gpuml.compose._levels import Levels, filled, levels_of_table, one_hot, ordinal
 from gpuml.compose._made import made_key, with_made
-from gpuml.data import Folds, UnfittableSplits, take
+from gpuml.compose._obstacles import divided_obstacle, too_many_levels
+from gpuml.data import Folds, NeedsAllRows, UnfittableSplits, take
 from gpuml.pipeline._from_rows import targets
 from gpuml.solvers.affine import Affine, FittedStep, Parts
 from gpuml.solvers.moments import Moments
@@ -73,6 +76,15 @@ def folds_of(transformer: Any, folds: Folds, candidates: Sequence[Mapping[str, A
     X = cast(TableBatch, folds.batch).source
     layout = lay_out(transformer, X)
     branches = _branches(transformer, layout, X, candidates)
+    if folds.batch.is_divided:
+        why = divided_obstacle(branches, X)
+        if why is not None:
+            raise NeedsAllRows(why)
+        folds = with_groups(folds, layout, branches)
+        n_levels = sum(map(len, cast(TableBatch, folds.batch).table.levels))
+        if n_levels > MOST_LEVELS:
+            raise NeedsAllRows(too_many_levels(n_levels))
+        return with_medians(folds, layout, branches)
     folds = with_levels_apart(with_groups(folds, layout, branches), layout, branches)
     made = [leaf for branch in branches for leaf in branch.leaves if leaf.kind == "made"]
     return with_made(folds, made)
@@ -375,15 +387,28 @@ def _step(transformer, candidate, branch: Branch, fit: Fit) -> FittedStep:
         for (name, *_), (part, _) in zip(entries, branch.parts, strict=True):
             found = learned(part, fit.pieces[part.key].picks, fit, s)
             known.update({} if found is None else {name: found})
-        rows, y = _rows_of_part(parts, s), None
-        if not is_foreign(rows):
-            y = targets(batch, parts.rows(s))
-        fit_where(fitted, rows, y, known)
+        if batch.is_divided:
+            _fit_stand_in(fitted, parts, known, len(entries))
+        else:
+            rows, y = _rows_of_part(parts, s), None
+            if not is_foreign(rows):
+                y = targets(batch, parts.rows(s))
+            fit_where(fitted, rows, y, known)
         given = fitted.get_params(deep=False)
         return {name: value for name, value in vars(fitted).items() if name not in given}
 
     even = min(widths) == max(widths)
     return FittedStep(Affine(matrix, maps.offset), pick, None if even else widths, places)
+
+
+def _fit_stand_in(transformer, parts, known, n_entries):
+    """Fit a transformer of divided rows to the few that stand for all of them."""
+    if parts.splits is not None or len(known) < n_entries:
+        raise NeedsAllRows("Some steps are fitted to the rows of training parts in memory.")
+    given = transformer.get_params(deep=False)
+    transformer.set_params(n_jobs=None, verbose=False)
+    transformer.fit_where(cast(TableBatch, parts.batch).source, None, known, stand_in=True)
+    transformer.set_params(n_jobs=given["n_jobs"], verbose=given["verbose"])
 
 
 def _rows_of_part(parts, s):

@@ -94,6 +94,13 @@ class Layout:
         coded = (levels_of(column_at(X, j, place), place) for j in self.coded)
         return make_table(numbers, len(self.numbers), coded, X.shape[0], place)
 
+    @property
+    def grouped(self) -> frozenset[int]:
+        """Columns of X of whose levels only those matter that are not rare."""
+        leaves = [leaf for leaf in self.branch.leaves if leaf.kind == "levels"]
+        whole = {j for leaf in leaves if not groups_levels(leaf) for j in leaf.columns}
+        return frozenset(self.coded) - whole
+
     def has(self, branch: Branch) -> bool:
         """Whether the table has all columns that a branch reads."""
         columns = self.coded if branch.kind == "levels" else self.numbers

@@ -4,20 +4,23 @@ So a refit reads few rows: one for each level, and of columns with holes one tha
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
+from sklearn.impute import SimpleImputer
 
 from gpuml._arrays import Array, namespace
+from gpuml._sklearn import _num_samples
 from gpuml.compose._fits import Learned, is_known, rows_of_levels, rows_with_holes
-from gpuml.compose._layout import Branch, Layout
-from gpuml.compose._levels import levels_of_table, most_frequent
+from gpuml.compose._layout import Branch, Layout, kind_of
+from gpuml.compose._levels import Levels, filled, levels_of_table, most_frequent
 from gpuml.compose._made import made_key
 from gpuml.compose._target_codes import is_shared, kind_of_target
-from gpuml.data import take
+from gpuml.data import Folds, take
 from gpuml.pipeline._from_rows import targets
 from gpuml.solvers.affine import Parts
+from gpuml.solvers.medians import part_medians
 from gpuml.solvers.table_rows import Table, TableBatch
 
 
@@ -72,11 +75,42 @@ def fill_of(imputer: Any, fit: Fit, s: int, j: int) -> float:
     if imputer.strategy == "mean":
         total = sums_of(parts, np.asarray([j]))[s, 0] - n_holes * table.typical[j]
         return total / (n_rows - n_holes)
+    if parts.batch.is_divided:
+        part = -1 if parts.splits is None else parts.splits.start + s
+        return float(cast(TableBatch, parts.batch).medians[j][part])
     key = (imputer.strategy, j, s)
     if key not in fit.statistics:
         find = table.median if imputer.strategy == "median" else table.most_frequent
         fit.statistics[key] = find(j, numbers_of_rows(parts, s))
     return fit.statistics[key]
+
+
+def with_medians(folds: Folds, layout: Layout, branches: Sequence[Branch]) -> Folds:
+    """Folds of divided rows that have the medians which imputers of some branches put into holes.
+
+    Parameters
+    ----------
+    folds : Folds
+        Of a `TableBatch`.
+    layout : Layout
+    branches : sequence of Branch
+        Of all candidates.
+    """
+    leaves = [leaf for branch in branches for leaf in branch.leaves if leaf.kind == "numbers"]
+    asked = {
+        layout.numbers.index(j)
+        for leaf in leaves
+        for j in leaf.columns
+        if leaf.head and leaf.head[0].strategy == "median"
+    }
+    known = folds.known.setdefault("medians", {})
+    columns, n_readings = sorted(asked - known.keys()), 0
+    if columns:
+        found, n_readings = part_medians(folds, columns)
+        known.update(zip(columns, found.T, strict=True))
+    batch: Any = folds.batch
+    n_readings += batch.n_readings
+    return replace(folds, batch=replace(batch, medians=known, n_readings=n_readings))
 
 
 def learned(
@@ -95,6 +129,8 @@ def learned(
     steps = (*branch.head, *branch.tail)
     if len(picks) < len(branch.tail) or not all(map(is_known, steps)):
         return None
+    if fit.parts.batch.is_divided:
+        return _of_stand_in(branch, picks, fit, s)
     table, rows = fit.table, numbers_of_rows(fit.parts, s)
 
     def some(column: Array) -> Array:
@@ -118,6 +154,42 @@ def learned(
     else:
         return None
     return Learned(own, (*known, *((False, pick(s)) for pick in picks)))
+
+
+def _of_stand_in(branch, picks, fit, s):
+    """Fitted attributes where few rows stand for all: they have each level, and holes."""
+    if branch.kind not in ("numbers", "levels"):
+        return None
+    of_numbers = branch.kind == "numbers"
+    order, of_imputer = (
+        (fit.layout.numbers, _of_numbers) if of_numbers else (fit.layout.coded, _of_levels)
+    )
+    numbers = [order.index(j) for j in branch.columns]
+    known = [
+        (True, of_imputer(step, numbers, fit, s) if kind_of(step) is SimpleImputer else {})
+        for step in branch.head
+    ]
+    own = np.arange(_num_samples(cast(TableBatch, fit.parts.batch).source))
+    attributes = (*known, *((False, pick(s)) for pick in picks))
+    if of_numbers:
+        return Learned(own, attributes)
+    piece, n_rows = fit.pieces[branch.key], fit.parts.n_rows[s]
+    n_entries = np.sum(sums_of(fit.parts, piece.columns)[s] @ (piece.matrices[s] != 0)) / n_rows
+    counted = None
+    if not _knows_levels(branch.head[-1]):
+        counted = n_rows, [_counts_of_all(branch, number, fit, s) for number in numbers]
+    return Learned(own, attributes, counted=counted, n_entries=float(n_entries))
+
+
+def _counts_of_all(branch, number, fit, s):
+    """How many rows have each level of a column, as the imputers before an encoder leave them."""
+    batch = cast(TableBatch, fit.parts.batch)
+    values, counts = (batch.ungrouped or {}).get(number, (batch.table.levels[number], None))
+    counts = counts_of(fit, number)[s] if counts is None else counts
+    levels = Levels(values, counts[None, :], [None])
+    for imputer in branch.head[:-1]:
+        levels = filled(imputer, levels, {})
+    return levels.counts[0][levels.counts[0] > 0].astype(np.int64)
 
 
 def _of_targets(branch, picks, fit, s, some):

@@ -1,17 +1,26 @@
 """What of a `ColumnTransformer`, or of X, is in the way of the pass, in words for the user."""
 
+from collections.abc import Sequence
 from typing import Any
+
+from sklearn.impute import SimpleImputer
 
 from gpuml._arrays import is_array, is_foreign
 from gpuml._arrays.frames import is_host_frame
+from gpuml.compose._coding import count_levels
 from gpuml.compose._layout import (
     ANY_ROWS,
     CONTAINERS,
+    MOST_LEVELS,
+    Branch,
     as_ours,
     chain_of,
+    column_of,
     follows,
+    groups_levels,
     is_affine,
     is_made,
+    kind_of,
     lay_out,
     named,
     not_made,
@@ -97,6 +106,72 @@ def _sparse_obstacle(steps):
         if sparse is not None and is_affine(step) and not takes:
             return f"{type(step).__name__} behind {sparse}"
         sparse = sparse_words(step) or (sparse if takes else None)
+    return None
+
+
+def divided_obstacle(branches: Sequence[Branch], X: Any) -> str | None:
+    """Why branches cannot be fitted from sums over rows that are divided, and what to change.
+
+    Parameters
+    ----------
+    branches : sequence of Branch
+        Of all candidates.
+    X : DataFrame or array
+        Few rows, among which is one of each level.
+    """
+    if any(part.kind == "beside" for branch in branches for part, _ in branch.parts):
+        return "a ColumnTransformer or FeatureUnion is inside another one; write one of all columns"
+    leaves = [leaf for branch in branches for leaf in branch.leaves]
+    why = next(filter(None, map(_leaf_obstacle, leaves)), None)
+    if why is not None:
+        return why
+    whole = [leaf for leaf in leaves if leaf.kind == "levels" and not groups_levels(leaf)]
+    coded = {j for leaf in whole for j in leaf.columns}
+    n_levels = sum(count_levels(column_of(X, j)) for j in coded)
+    if n_levels > MOST_LEVELS:
+        return too_many_levels(n_levels)
+    return next(filter(None, (_reading(branch.tail) for branch in branches)), None)
+
+
+def too_many_levels(n_levels: int) -> str:
+    """What to do about categories of files with so many levels."""
+    return (
+        f"the categories have {n_levels:,} levels, and those of files may have {MOST_LEVELS:,}; "
+        "give OneHotEncoder min_frequency or max_categories, or leave columns of many levels out"
+    )
+
+
+def _leaf_obstacle(leaf):
+    """Why steps of some columns need all rows of these in one place."""
+    if leaf.kind == "made":
+        names = " and ".join(type(step).__name__ for step in leaf.head) or "passthrough"
+        return (
+            f"{names} of columns {list(leaf.columns)} is fitted to rows in memory; take "
+            "SimpleImputer and StandardScaler for numbers, and OneHotEncoder or OrdinalEncoder "
+            "for categories"
+        )
+    imputers = [step for step in leaf.head if kind_of(step) is SimpleImputer]
+    for step in imputers if leaf.kind == "numbers" else ():
+        if step.strategy not in ("mean", "median", "constant"):
+            return (
+                f"SimpleImputer with strategy={step.strategy!r} of numbers needs all of them in "
+                "one place; set strategy='mean', 'median' or 'constant'"
+            )
+    for name in ("min_frequency", "max_categories") if leaf.kind == "levels" else ():
+        encoder = leaf.head[-1]
+        theirs = not type(encoder).__module__.startswith("gpuml")
+        if theirs and getattr(encoder, name, None) is not None:
+            return f"{type(encoder).__name__} with {name} is scikit-learn's; use gpuml's"
+    return _reading(leaf.tail)
+
+
+def _reading(steps):
+    for step in steps:
+        if as_ours(step).affine_needs_rows:
+            return (
+                f"{type(step).__name__} is fitted to rows in memory; take StandardScaler, or "
+                "leave it out"
+            )
     return None
 
 

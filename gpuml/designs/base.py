@@ -196,6 +196,8 @@ class Design(Aligned, ABC):
     def matvec(self, coef: Array) -> Array:
         """``X coef'`` (n, M) for coefficients (M, p)."""
         xp = self.place.xp
+        if not self.shape[0]:
+            return xp.zeros((0, coef.shape[0]), dtype=coef.dtype, device=self.place.device)
         found = [block.margins(coef) for block in self.blocks(coef.shape[0])]
         return xp.matrix_transpose(found[0] if len(found) == 1 else xp.concat(found, axis=1))
 

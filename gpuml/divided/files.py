@@ -4,7 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpuml.divided.stored import StoredRows, stored_rows
-from gpuml.reading.tables import array_table, csv_table, parquet_table
+from gpuml.reading.arrow import csv_table, parquet_table
+from gpuml.reading.tables import array_table
 
 __all__ = ["StoredRows", "read_array", "read_csv", "read_parquet"]
 
@@ -22,7 +23,8 @@ def read_parquet(
     as y and `sample_weight`; they read the columns that they need, row group after row group, the
     next ones while they work. Least squares takes one pass over the file; losses such as those of
     `LogisticRegression` take one for each step. Rows that `memory` has room for stay in memory
-    after the first pass.
+    after the first pass. Strings and missing values take one more, in searches over pipelines whose
+    first step encodes or fills them.
 
     Parameters
     ----------
@@ -47,7 +49,7 @@ def read_parquet(
         If there is no such file.
     ValueError
         For columns that the files do not have, and files with different columns. Fits raise it for
-        nulls, and for features that are no numbers.
+        nulls, and for features that are no numbers, unless a first step fills or encodes them.
     ImportError
         If pyarrow is not installed, or fsspec for an URL.
 

@@ -130,9 +130,38 @@ def _as_rows(runs):
 
 def _with_partitions(piece: Folds, local: Sequence[_Local]) -> Folds:
     """A piece with its splits."""
+    splits: Any
+    if all(map(_holds_out_atoms, local)):
+        # Which rows an atom has is found when somebody asks for them.
+        splits = tuple(split for part in local for split in _splits_by_label(part))
+        return Folds(piece.batch, splits, PartitionsHere(local))
     partitions = tuple(_partition_here(part) for part in local)
-    splits: Any = tuple(PieceSplit(part, i) for part in partitions for i in range(part.n_splits))
+    splits = tuple(PieceSplit(part, i) for part in partitions for i in range(part.n_splits))
     return Folds(piece.batch, splits, KnownPartitions(partitions))
+
+
+@dataclass(frozen=True)
+class PartitionsHere:
+    """Partitions of the rows of a piece, as a function that finds them."""
+
+    local: Sequence[_Local]
+
+    def __call__(self, batch: Batch, splits: tuple[AnySplit, ...]) -> tuple[Partition, ...]:
+        """The partitions."""
+        return tuple(_partition_here(part) for part in self.local)
+
+
+def _holds_out_atoms(local):
+    """Whether rows have labels, and each split holds out those of one label."""
+    train, test = local.train, local.test
+    exact = (train + test == 1).all() and (test.sum(axis=1) == 1).all()
+    return local.labels is not None and bool(exact)
+
+
+def _splits_by_label(local):
+    counts = np.bincount(local.labels, minlength=local.test.shape[1])
+    by_fold = FoldLabels(local.labels, counts).splits()
+    return [by_fold[fold] for fold in local.test.argmax(axis=1)]
 
 
 def _partition_here(local):

@@ -61,8 +61,9 @@ class DividedRows:
 
     def without_weights(self) -> "DividedRows":
         """The same rows, without weights."""
-        return replace(self, shares=self.shares.map(_without_weight))
+        return replace(self, shares=self.shares.map(without_weight))
 
 
-def _without_weight(share):
+def without_weight(share: Any) -> Any:
+    """The same share, without weights."""
     return share._replace(weight=None)

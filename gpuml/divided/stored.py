@@ -2,22 +2,24 @@
 
 import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from gpuml._arrays import HOST, compute_place, free_bytes
-from gpuml._arrays.frames import in_frame
 from gpuml._arrays.threads import blas_threads
 from gpuml._arrays.transfers import format_bytes
 from gpuml._settings.config import get_config
-from gpuml.data import NeedsAllRows
-from gpuml.divided.batch import Facts, Share, facts_of
+from gpuml.data import Folds, NeedsAllRows
+from gpuml.divided.batch import Facts, Share, divided_batch, facts_of
+from gpuml.divided.folds import divided_folds
 from gpuml.divided.holders import InProcess
 from gpuml.divided.read import Kept, Pieces, Read, Room, read
-from gpuml.divided.rows import DividedRows
+from gpuml.divided.rows import DividedRows, without_weight
+from gpuml.divided.tables import known_table
+from gpuml.extending import TableStep
 from gpuml.reading.tables import NullsError, Table
 
 # Rows that are read, and worked on, at once.
@@ -107,7 +109,7 @@ class StoredRows:
                 f"rows[:], which is an array in memory; got {type(rows).__name__}."
             )
         start, stop, _ = rows.indices(len(self))
-        self._check_numbers()
+        self.check_numbers()
         (block,) = self._read([slice(start, max(start, stop))])
         return block
 
@@ -129,20 +131,17 @@ class StoredRows:
 
     def blocks(self) -> Iterator[np.ndarray]:
         """The rows, block by block, as arrays (b, p)."""
-        self._check_numbers()
+        self.check_numbers()
         return self._read(self._spans(1))
 
     def apply(self, function: Callable[[Any], Any]) -> np.ndarray:
         """The results of a function such as ``model.predict`` for all rows, block by block.
 
         Where columns have names, it is given DataFrames of pandas (or polars), as the model of a
-        search over such rows knows their names.
+        search over such rows knows their names: nulls are nan, and strings are strings.
         """
-        made = []
-        for block in self.blocks():
-            named = dict(zip(self.columns, block.T, strict=True))
-            made.append(function(in_frame(named) if self.table.has_names else block))
-        return np.concatenate(made)
+        decoded = self.table.decoded(self.columns, self._spans(1))
+        return np.concatenate([function(self.table.frame(each, self.columns)) for each in decoded])
 
     # ------------------------------------------------------------ for fits
 
@@ -151,7 +150,6 @@ class StoredRows:
         named = [value for value in (y, *columns.values()) if isinstance(value, str)]
         self.table.check_columns(named)
         features = self.drop(*named)
-        features._check_numbers()
         if len(self) == 0 or not features.columns:
             raise ValueError(
                 f"{features!r} have no rows or no features, and at least one of each is needed."
@@ -188,13 +186,28 @@ class StoredRows:
         pieces = Pieces(decoded, filled, fillers, spans, y, weight, p, self.dtype, Kept(room), room)
         sizes = tuple(span.stop - span.start for span in spans)
         names = self.columns if self.table.has_names else None
-        return ReadRows(read(pieces, place, threads), sizes, p, settings, names, dtype=self.dtype)
+        shares = read(pieces, place, threads)
+        return ReadRows(shares, sizes, p, settings, names, stored=self)
+
+    def frame_for(self, step: TableStep) -> Any:
+        """A DataFrame of the dtypes of the columns, of hardly any rows, as a first step needs it.
+
+        Integers with nulls are floats in DataFrames. Where that matters to the step, all may be.
+        """
+        found = self.table.frame_of(self.columns, {}, 0)
+        if not self.table.has_names or step.table_divided(found) is None:
+            return found
+        kinds = {name: self.table.dtype_of(name) for name in self.columns}
+        floats = {name: [None] for name, kind in kinds.items() if kind and kind.kind in "iu"}
+        wide = self.table.frame_of(self.columns, floats, 1)
+        return wide if step.table_divided(wide) is None else found
 
     def fit_model(self, estimator: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit an estimator whose `fit` got these rows."""
         from gpuml.divided.fitting import fit_divided
 
         features, y, given = self.resolved(y, {"sample_weight": sample_weight})
+        features.check_numbers()
         weight = given["sample_weight"]
         try:
             fitted = fit_divided(
@@ -216,29 +229,80 @@ class StoredRows:
         n, step = len(self), max(1, wanted // row_bytes)
         return [slice(start, min(start + step, n)) for start in range(0, n, step)]
 
-    def _check_numbers(self):
+    def check_numbers(self) -> None:
+        """Raise a ValueError that names the columns that hold no numbers, if there are any."""
         others = [name for name in self.columns if self.table.dtype_of(name) is None]
         if others:
             words = ", ".join(f"{name!r} ({self.table.kind_of(name)})" for name in others[:10])
             raise ValueError(
                 f"Features are numbers, and these columns of {self.table.label} hold others: "
                 f"{words}. Leave them out with rows.drop({others[0]!r}), or by columns=[...], or "
-                "write a file with codes in their place."
+                "search over a pipeline whose first step is a ColumnTransformer that encodes them."
             )
 
 
 @dataclass(frozen=True)
 class ReadRows(DividedRows):
-    """Divided rows with y and weights in memory, so that facts need no reading."""
+    """Divided rows with y and weights in memory, so that facts need no reading.
+
+    Attributes
+    ----------
+    stored : StoredRows
+        The features.
+    tables : dict
+        What was found of the columns that steps read as tables, in a reading each.
+    """
 
     shares: Read
-    dtype: Any = None
+    stored: Any = None
+    tables: dict = field(default_factory=dict)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The dtype of the rows as read."""
+        return self.stored.dtype
+
+    def frame_for(self, step: TableStep) -> Any:
+        """A DataFrame of few rows that stand for all to a step; the rows are read for it once."""
+        return self._table_for(step).frame
 
     def without_weights(self) -> "ReadRows":
         """The same rows, without weights."""
         held = self.shares
         pieces = replace(held.pieces, weight=None)
         return replace(self, shares=read(pieces, held.place, held.threads))
+
+    def folds(self, estimator: Any, splits: Sequence[Any], *, weighted: bool) -> Folds:
+        """The rows with their splits: those of a table, if a first step reads one."""
+        step = getattr(estimator, "table", None)
+        if step is None:
+            return super().folds(estimator, splits, weighted=weighted)
+        found, estimator.knows_levels = self._table_for(step), True
+        shares = found.shares if weighted else found.shares.map(without_weight)
+        (facts,) = self._facts(estimator)
+        # Steps know number and names of features by themselves.
+        facts = facts._replace(n_features=found.n_columns, seen={})
+        facts = facts if weighted else facts._replace(total_weight=None)
+        batch = divided_batch(estimator, shares, self.sizes, self.settings, [facts])
+        folds = divided_folds(batch, self.sizes, splits)
+        return replace(folds, batch=found.batch(folds.batch))
+
+    def _table_for(self, step):
+        return known_table(self.stored.table, self.stored.columns, step, self._blocks, self.tables)
+
+    def _blocks(self, columns, readers):
+        """Holders of blocks of some columns, as readers make numbers of them."""
+        held, table = self.shares.pieces, self.stored.table
+        filled = partial(table.filled, columns=columns, dtype=np.float64, readers=readers)
+        pieces = replace(
+            held,
+            decoded=partial(table.decoded, columns),
+            filled=filled,
+            n_features=len(columns),
+            dtype=np.dtype(np.float64),
+            kept=Kept(held.room),
+        )
+        return read(pieces, self.shares.place, self.shares.threads)
 
     def _facts(self, estimator: Any) -> Sequence[Facts]:
         pieces = self.shares.pieces
@@ -264,6 +328,8 @@ def in_memory(rows: StoredRows) -> str:
     """What to type where rows are needed in memory."""
     n, p = rows.shape
     size = format_bytes(n * p * rows.dtype.itemsize)
+    if any(rows.table.dtype_of(name) is None for name in rows.columns):
+        return f"Pass a DataFrame, as pandas.read_parquet makes it, which takes about {size}."
     return f"Pass rows[:] as X and rows.column(...) as y, which takes {size}."
 
 

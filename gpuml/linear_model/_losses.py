@@ -101,7 +101,7 @@ def fit_loss(
     UnfittableSplits
         If the training part of a split weighs nothing, or its targets allow no model.
     """
-    bare = folds_without_rows(folds) if isinstance(folds.batch, NumberedBatch) else folds
+    bare = _bare(folds)
     family = family_of(bare)
     data = _loss_rows(folds, bare, family, _maps(folds), options.block_bytes, advance)
     if isinstance(data.design, Beside) and any(s.l1 > 0 or not s.l2 > 0 for s in strengths):
@@ -287,7 +287,13 @@ def _loss_rows(folds, bare, family, maps, block_bytes, advance) -> LossRows:
 
 def _loss_rows_of_shard(folds, family, maps, block_bytes):
     family = replace(family, factors=move(family.factors, folds.batch.work))
-    return _loss_rows(folds, folds, family, move(maps, folds.batch.work), block_bytes, None)
+    return _loss_rows(folds, _bare(folds), family, move(maps, folds.batch.work), block_bytes, None)
+
+
+def _bare(folds: Folds) -> Folds:
+    """Folds without the rows where those are looked up by number, unless they are divided."""
+    looked_up = isinstance(folds.batch, NumberedBatch) and not folds.batch.is_divided
+    return folds_without_rows(folds) if looked_up else folds
 
 
 def _design(batch: Batch, block_bytes: int | None) -> Design:

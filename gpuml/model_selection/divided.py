@@ -8,13 +8,13 @@ from sklearn.pipeline import Pipeline
 
 from gpuml._sklearn import _MultimetricScorer
 from gpuml.data import AnySplit, NeedsAllRows
-from gpuml.divided import DividedRows
-from gpuml.divided.stored import FAULTS, StoredRows, in_memory
+from gpuml.divided.stored import FAULTS, ReadRows, StoredRows, in_memory
 from gpuml.metrics.scorer import batch_scorer
 from gpuml.model_selection.candidates import NOT_FITTED, Made, steps_of
 from gpuml.model_selection.evaluate import REFUSALS, Evaluator, Job, Known
 from gpuml.model_selection.one_by_one import failed_fit
 from gpuml.model_selection.route import at_once, fit_weight, kind_of, together
+from gpuml.pipeline._affine import AffinePipeline
 from gpuml.protocol import Group
 from gpuml.resampling.stand_ins import check_sizes
 
@@ -79,17 +79,44 @@ class StoredEvaluator(DividedEvaluator):
         why, and how to have the rows in memory.
     """
 
-    def __init__(self, job: Job, rows: DividedRows | None = None):
+    def __init__(self, job: Job, rows: ReadRows | None = None):
         self._stored = job.X
         why = why_not_divided(job)
         if why is not None:
             self._refuse_all(why)
+        check_columns(job)
         rows = job.X.divided(job.y, weight_of(job)) if rows is None else rows
+        self._n_tables = len(rows.tables)
         super().__init__(replace(job, X=rows, y=None), FAULTS)
 
     def with_splits(self, splits):
         """An evaluator of the same rows with other splits."""
         return type(self)(replace(self.job, X=self._stored, splits=splits), self.job.X)
+
+    def routes_of(self, candidates):
+        """The route of each candidate, once the levels of the rows are known."""
+        fits: Any = at_once(self.job.estimator, self.job.task)
+        if getattr(fits, "table", None) is not None:
+            # Here, where errors of files are no candidate's.
+            why = fits.multifit_obstacle(self._stored)
+            try:
+                if why is None:
+                    self.job.X.frame_for(fits.table)
+            except NeedsAllRows as error:
+                why = str(error)
+            if why is not None:
+                self._refuse_all(why)
+        return super().routes_of(candidates)
+
+    def fit_group(self, group, fits=None):
+        """As of an `Evaluator`; a reading that finds levels is one of its passes."""
+        found = super().fit_group(group, fits)
+        tables = self.job.X.tables
+        if found and len(tables) > self._n_tables:
+            step, more = self.steps[-1], len(tables) - self._n_tables
+            self.steps[-1] = replace(step, n_passes=step.n_passes + more)
+            self._n_tables = len(tables)
+        return found
 
     def _may_refuse(self, error):
         # Single fits could find out nothing more about other errors.
@@ -143,6 +170,21 @@ def stored(X: Any, y: Any, params: dict[str, Any]) -> tuple[Any, Any, dict[str, 
     return X, y, {**params, **values}
 
 
+def reads_table(job: Job) -> bool:
+    """Whether rows in files are read as a table, which takes a reading to find levels."""
+    fits = at_once(job.estimator, job.task) if isinstance(job.X, StoredRows) else None
+    return getattr(fits, "table", None) is not None
+
+
+def check_columns(job: Job) -> None:
+    """Raise a ValueError for rows in files with columns that are no numbers, if no step reads them.
+
+    Other rows are checked when they are fitted.
+    """
+    if isinstance(job.X, StoredRows) and not reads_table(job):
+        job.X.check_numbers()
+
+
 def weight_of(job: Job) -> Any:
     """The sample weights of a job's fits."""
     found = at_once(job.estimator, job.task)
@@ -154,7 +196,13 @@ def why_not_divided(job: Job) -> str | None:
     found, why = together(job.estimator, job.task)
     if found is None:
         return why
-    if not found.multifit_divided:
+    if isinstance(found, AffinePipeline):
+        words = found.divided_words()
+        if words is not None:
+            return words
+    # Of files, the levels of tables become known.
+    in_files = isinstance(job.X, StoredRows) and isinstance(found, AffinePipeline)
+    if not (found.multifit_divided or in_files):
         return f"{model_name(job.estimator)} does not say multifit_divided"
     if hasattr(job.X, "nnz"):
         return "X is sparse"

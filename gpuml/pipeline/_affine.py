@@ -13,14 +13,13 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
 from gpuml._arrays import is_foreign
-from gpuml._inputs.validation import check_rows_finite
-from gpuml._settings.config import current_settings
 from gpuml._sklearn import _get_output_config, validate_parameter_constraints
 from gpuml.data import Absent, Batch, Folds
-from gpuml.extending import AffineStep, ClassStack, MultifitEstimator, TableStep
-from gpuml.pipeline._beside_tables import batch_beside
+from gpuml.extending import ClassStack, MultifitEstimator, TableStep
+from gpuml.pipeline._beside_tables import batch_beside, piece_beside
 from gpuml.pipeline._chains import Chains, Rows, Setting, Step, setting_key
 from gpuml.pipeline._from_rows import BEHIND_TABLES, from_rows, reading_obstacle, step_name
+from gpuml.pipeline._moments import described_rows, not_described, step_obstacle
 from gpuml.pipeline._stacks import (
     Branch,
     ClassPipelineStack,
@@ -33,7 +32,6 @@ from gpuml.resampling.multifit import (
     DENSE_BY_ROW,
     TABLES,
     data_obstacle,
-    hint,
     is_known,
     model_words,
     offers_affine,
@@ -42,10 +40,8 @@ from gpuml.resampling.multifit import (
     own_map_words,
     step_words,
 )
-from gpuml.solvers.described import Described, describe, unweighted
-
-# With more features, computing moments takes longer than it saves.
-MOST_FEATURES = 4096
+from gpuml.solvers.described import unweighted
+from gpuml.solvers.table_rows import Table
 
 
 class AffinePipeline(MultifitEstimator):
@@ -68,6 +64,7 @@ class AffinePipeline(MultifitEstimator):
         *before, (self.last_name, self.last) = pipeline.steps
         self.by_row, self.before = _in_front(before)
         self.by_row_in_: list[dict[str, Any]] = []  # the fitted first steps
+        self.knows_levels = False  # whether rows come as tables of codes of known levels
         first = self.before[0][1] if self.before else None
         self.table = first if isinstance(first, TableStep) else None
 
@@ -94,10 +91,21 @@ class AffinePipeline(MultifitEstimator):
 
     @property
     def multifit_divided(self) -> bool:  # type: ignore[override]
-        """Whether rows may stay divided: steps read only sums, and the model decides for itself."""
-        reading = any(step.affine_needs_rows for _, step in self.before)
-        by_sums = self.table is None and not self.by_row and not reading
-        return by_sums and self.last.multifit_divided
+        """Whether rows may stay divided: steps read only sums, and the model decides for itself.
+
+        Tables may if somebody has found the levels of all rows before.
+        """
+        return (self.table is None or self.knows_levels) and self.divided_words() is None
+
+    def divided_words(self) -> str | None:
+        """Why steps and model are not fitted from sums over rows; None if they are."""
+        for _, step in self.before:
+            if step.affine_needs_rows:
+                return f"{step_name(step)} is fitted to rows; take StandardScaler, or leave it out"
+        if self.by_row:
+            return f"{type(self.by_row[0][1]).__name__} transforms rows in memory"
+        own = self.last.multifit_divided
+        return None if own else f"{type(self.last).__name__} does not say multifit_divided"
 
     @property
     def multifit_targets(self) -> bool:  # type: ignore[override]
@@ -122,8 +130,7 @@ class AffinePipeline(MultifitEstimator):
             X = Absent((X.shape[0], n_features), np.dtype(np.float64))
         why = why or not_described(X) or _unknown_extrema(steps)
         if why is None and self.table is not None:
-            why = step_obstacle(self.table, X) or self._around_table(steps[1:])
-            why = why or self.table.table_obstacle(X, steps[1:], self.last)
+            why = self._table_obstacle(self.table, X, steps[1:])
             X, steps = Absent((X.shape[0], 1), np.dtype(np.float64)), steps[1:]
         of_steps = (step_obstacle(step, X) for step in steps)
         return why or next(filter(None, of_steps), None) or data_obstacle(self.last, X)
@@ -144,6 +151,15 @@ class AffinePipeline(MultifitEstimator):
         for _, step in self.by_row:
             row = clone(step).fit_transform(row)
         return row.shape[1]
+
+    def _table_obstacle(self, table, X, behind):
+        """The reason why a `TableStep` and the steps behind it cannot share the pass, if any."""
+        is_divided = hasattr(X, "frame_for")
+        X = X.frame_for(table) if is_divided else X
+        why = step_obstacle(table, X) or self._around_table(behind)
+        if is_divided:
+            why = why or table.table_divided(X)
+        return why or table.table_obstacle(X, behind, self.last)
 
     def _around_table(self, behind):
         """The reason why steps around a `TableStep` prevent a shared pass, if any."""
@@ -172,8 +188,10 @@ class AffinePipeline(MultifitEstimator):
         return batch
 
     def multifit_piece(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
-        """As `multifit_batch`, for some of the rows."""
+        """As `multifit_batch`, for some of the rows, which may be a table."""
         last = clone(self.last)
+        if isinstance(X, Table):
+            return piece_beside(last, X, y, sample_weight)
         batch = last.multifit_piece(X, y, sample_weight)
         vars(self).update({n: v for n, v in vars(last).items() if n.endswith("_in_")})
         return batch
@@ -224,6 +242,7 @@ class AffinePipeline(MultifitEstimator):
             branches.append(Branch(frame, stack, tuple(positions)))
         # Extrema are read when a step first needs them, during the fits of models.
         n_passes = rows.n_passes + rows.n_extrema - read_before if rows else 0
+        n_passes += getattr(folds.batch, "n_readings", 0)
         if isinstance(branches[0].stack, ClassStack):
             return ClassPipelineStack(branches, n_passes)
         same_weights = (own.batch.weight is None) == (folds.batch.weight is None)
@@ -278,42 +297,6 @@ class AffinePipeline(MultifitEstimator):
         first = self.pipeline.steps[: folds.outside.n_steps]
         n_steps = sum(not _is_left_out(step) for _, step in first) - len(self.by_row)
         return replace(folds.outside, n_steps=n_steps) if n_steps > 0 else None
-
-
-def not_described(X: Any) -> str | None:
-    """The reason why second moments of X would take more memory than its rows, if any."""
-    shape = getattr(X, "shape", None)
-    if shape is None or len(shape) != 2:
-        return f"X of type {type(X).__name__} is not a two-dimensional array"
-    if shape[1] > MOST_FEATURES:
-        return f"X has {shape[1]} features, and moments pay up to {MOST_FEATURES}"
-    if shape[1] > shape[0]:
-        return f"X has more features ({shape[1]}) than samples ({shape[0]})"
-    return None
-
-
-def step_obstacle(step: AffineStep, X: Any) -> str | None:
-    """The reason why a step cannot be fitted from second moments of this data, if any."""
-    why = step.affine_obstacle(X)
-    asks_more = type(step).affine_ready is not AffineStep.affine_ready
-    if why is None and asks_more and not step.affine_ready(X):
-        why = "what affine_ready returns"
-    name = step_name(step)
-    return None if why is None else f"{name} with {why} cannot be computed from moments{hint(why)}"
-
-
-def described_rows(
-    estimator: Any, folds: Folds, advance: Callable[[int], None] | None = None
-) -> Described:
-    """Moments of the rows; raises an error that names `estimator` if they are not finite."""
-    block_bytes = current_settings().block_bytes
-    described = describe(folds, block_bytes=block_bytes, advance=advance, by_features=True)
-    if not described.is_finite:
-        check_rows_finite(folds.batch, estimator)
-        raise ValueError(
-            "Squares of the values of X or y overflow float64. Divide them by a power of ten first."
-        )
-    return described
 
 
 def affine_pipeline(estimator: Any, fit_params: Mapping[str, Any]) -> AffinePipeline | None:

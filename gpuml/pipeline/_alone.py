@@ -12,8 +12,8 @@ from gpuml._settings.config import current_settings
 from gpuml._sklearn import validate_parameter_constraints
 from gpuml.data import Batch, Folds, resident_rows
 from gpuml.extending import AffineStep, MultifitEstimator, Stack
-from gpuml.pipeline._affine import described_rows, not_described, step_obstacle
 from gpuml.pipeline._chains import ChainFrame, Chains, Rows, Step
+from gpuml.pipeline._moments import described_rows, not_described, step_obstacle
 from gpuml.resampling.multifit import offers_affine
 
 

@@ -10,6 +10,7 @@ from gpuml._settings.config import config_context, current_settings
 from gpuml._sklearn import _num_samples
 from gpuml.data import Batch
 from gpuml.extending import MultifitEstimator
+from gpuml.solvers.table_rows import Table, table_batch
 
 
 def batch_beside(model: MultifitEstimator, X: Any, y: Any, sample_weight: Any) -> Batch:
@@ -36,3 +37,10 @@ def batch_beside(model: MultifitEstimator, X: Any, y: Any, sample_weight: Any) -
         )
     with config_context(device="cpu"):
         return replace(model.multifit_batch(nothing, y, sample_weight), work=work)
+
+
+def piece_beside(model: MultifitEstimator, X: Table, y: Any, sample_weight: Any) -> Batch:
+    """A batch of some rows of a table, with the targets and weights of a model, where it is."""
+    with config_context(device="cpu"):
+        batch = model.multifit_piece(np.zeros((X.n_rows, 1)), y, sample_weight)
+    return table_batch(batch, X, None)

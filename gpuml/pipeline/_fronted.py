@@ -48,7 +48,7 @@ class FrontedPipeline(AffinePipeline):
         """The reason why some step cannot be fitted together for this data, if any."""
         device = current_settings().device
         on_gpu = device == "cuda" or (device == "auto" and has_gpu())
-        if on_gpu or not is_host_frame(X):
+        if on_gpu or not (is_host_frame(X) or hasattr(X, "frame_for")):
             # Tables are DataFrames, which are read in CPU memory.
             return pipeline_obstacle(self.given, {})
         return super().multifit_obstacle(X)

@@ -1,6 +1,6 @@
 """Predictions of all models of a stack for the rows of a split, computed once for all scorers."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -98,9 +98,10 @@ def answers(stack: Any, folds: Folds, split: int, part: str, *, weighted: bool) 
 
 def answer_here(folds: Folds, responses: Any, split: int, part: str, weighted: bool) -> Answer:
     """Predictions of all models for a shard's rows of a split."""
-    models = responses.to(folds.batch.work)
+    models, batch = responses.to(folds.batch.work), folds.batch
     rows = getattr(folds.splits[split], part)
-    return _answer(models, folds, rows, split, slice(0, models.n_candidates), weighted)
+    every = slice(0, models.n_candidates)
+    return _answer(models, folds, rows, split, every, weighted, batch.answering)
 
 
 def _gathered(responses, folds, split, part, weighted):
@@ -117,15 +118,25 @@ def _said(folds, *question):
 
 
 def _answer(
-    models: Any, folds: Folds, rows: Rows, split: int, candidates: slice, weighted: bool
+    models: Any,
+    folds: Folds,
+    rows: Rows,
+    split: int,
+    candidates: slice,
+    weighted: bool,
+    read: Callable[[Array], Any] | None = None,
 ) -> Answer:
-    """Predictions of some candidates' models of a split for some rows, block by block."""
+    """Predictions of some candidates' models of a split for some rows, block by block.
+
+    `read` makes rows of what X has of them, for models that do not know the batch.
+    """
     batch = folds.batch
     numbers = batch.codes is None
     ask = models.predict if numbers else models.decision
     row_bytes = 8 * (batch.n_numbers + _width(batch) * (candidates.stop - candidates.start))
     blocks = list(cut(rows, max(1, RESPONSE_BYTES // row_bytes))) or [slice(0, 0)]
-    found = [ask(_at_work(batch, batch.X, block), split, candidates) for block in blocks]
+    taken = (_at_work(batch, batch.X, block) for block in blocks)
+    found = [ask(X if read is None else read(X), split, candidates) for X in taken]
     values = found[0] if len(found) == 1 else batch.work.xp.concat(found, axis=1)
     if numbers and values.ndim == 2:
         values = values[..., None]

@@ -195,7 +195,7 @@ def atom_moments(
     Moments
         With gram of shape (A, q, q).
     """
-    if isinstance(batch, NumberedBatch):
+    if isinstance(batch, NumberedBatch) and not batch.is_divided:
         return _numbered_moments(batch, atoms, advance)
     # How far others are with their shards is not known here.
     advance = None if batch.is_divided else advance
@@ -214,6 +214,8 @@ def atom_moments(
 def _own_moments(folds, atoms, block_bytes):
     """Moments of a shard's atoms with their own shifts, which need no earlier pass."""
     atoms = atoms_here(folds, atoms)
+    if isinstance(folds.batch, NumberedBatch):
+        return _numbered_moments(folds.batch, atoms, None)
     shifts = atom_shifts(folds.batch, atoms)
     gram = _grams(folds, atoms, shifts, block_bytes, None, False, False)
     return Moments(gram, shifts, folds.batch.n_features)

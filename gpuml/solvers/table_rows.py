@@ -178,6 +178,13 @@ class TableBatch(NumberedBatch):
         What the user gave.
     made : dict
         Which columns of the table are what steps make of each training part, if some are.
+    medians : dict of int to array (S + 1,)
+        Of columns of numbers of divided rows, over training parts and over all rows.
+    ungrouped : dict of int to (values, counts)
+        Of columns of divided rows whose rare levels are groups, what they were: all levels, and
+        how many rows have each.
+    n_readings : int
+        How often rows were read to make this batch of another one.
     """
 
     solved_here: ClassVar[bool] = True  # steps compute with moments in CPU memory
@@ -185,6 +192,9 @@ class TableBatch(NumberedBatch):
     table: Any = None
     source: Any = None
     made: Any = None
+    medians: Any = None
+    ungrouped: Any = None
+    n_readings: int = 0
 
     @property
     def rows_at_once(self) -> int:
@@ -199,7 +209,7 @@ class TableBatch(NumberedBatch):
     @property
     def apart(self) -> Coded | None:
         """The levels kept apart, if there are any."""
-        return self._own_table.design_apart()
+        return self._own_table.design_apart() if self.table.apart else None
 
     @property
     def dtype(self) -> Any:
