@@ -12,7 +12,7 @@ from distributed import Client, futures_of
 
 from gpuml.solvers.compressed import MOST_ADDED
 from gpuml_dask._dask import lowered
-from gpuml_dask.client import thread_lent
+from gpuml_dask.client import current_client, the_client
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.io import persisted
 from gpuml_dask.linalg import ranks
@@ -24,27 +24,27 @@ from gpuml_dask.planning.plan import memory_of
 from gpuml_dask.planning.worker_kinds import kinds_among
 from gpuml_dask.sums.divided import fetch, repeated
 from gpuml_dask.sums.holders import Futures
-from gpuml_dask.waiting import in_touch, workers_there
+from gpuml_dask.waiting import workers_there
 
 # Of the memory of workers that rows may take: results, blocks and other users need some.
 SHARE_OF_MEMORY = 0.5
 
 
+def lazily(matrix: Matrix, job: Job, return_error: bool) -> tuple:
+    """u, s and v as graphs, and an estimate of errors if wanted."""
+    return _by_tasks(stages_of(matrix, job), _Lazily(), return_error)
+
+
 def computed(matrix: Matrix, job: Job, client: Client | None, return_error: bool) -> tuple:
     """u, s and v whose chunks are computed, and an estimate of errors if wanted.
 
-    Parameters
-    ----------
-    matrix : Matrix
-    job : Job
-    client : Client or None
-        None is Dask's scheduler in this process.
-    return_error : bool
+    Without a client, and without a current one, Dask's scheduler in this process computes them.
     """
+    client = current_client() if client is None else client
     if client is None:
         return _by_tasks(stages_of(_read_again(matrix), job), _Here(), return_error)
-    with in_touch(client), client.as_current(), thread_lent():
-        there: Any = _There(client, matrix)
+    with the_client(client) as connected, connected.as_current():
+        there: Any = _There(connected, matrix)
         try:
             held = there.placed(matrix)
             return repeated(there, partial(_attempt, there, held, job, return_error))
@@ -72,7 +72,7 @@ def _by_tasks(stages: Stages, where: Any, return_error: bool) -> tuple:
     for _ in range(stages.job.plan.n_power_iter):
         Q, total = _next(stages, where, Q, total)
     (found,) = where.kept([stages.found(Q, total)])
-    for n_added in range(MOST_ADDED):
+    for n_added in range(where.most_added):
         if where.value(stages.resolved(found, n_added)):
             break
         Q, total = _next(stages, where, Q, total)
@@ -94,8 +94,24 @@ def _read_again(matrix):
     return replace(matrix, array=array)
 
 
+class _Lazily:
+    """Nothing is computed, so that no visits can be added to those that were planned."""
+
+    most_added = 0
+
+    def kept(self, collections: Sequence[Any]) -> Sequence[Any]:
+        """The same collections."""
+        return collections
+
+    def value(self, collection: Any) -> Any:
+        """The same collection."""
+        return collection
+
+
 class _Here:
     """Dask's scheduler in this process."""
+
+    most_added = MOST_ADDED
 
     def kept(self, collections: Sequence[Any]) -> Sequence[Any]:
         """The same collections, computed."""
@@ -108,6 +124,8 @@ class _Here:
 
 class _There:
     """A cluster, and rows on it. `gpuml_dask.sums.divided.repeated` takes it for a table."""
+
+    most_added = MOST_ADDED
 
     def __init__(self, client: Client, matrix: Matrix):
         self.client = client

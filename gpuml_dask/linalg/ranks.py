@@ -18,10 +18,10 @@ from gpuml_dask.io import has_gpu_here
 from gpuml_dask.linalg import triplets
 from gpuml_dask.linalg.matrix import Matrix
 from gpuml_dask.linalg.stages import Job
-from gpuml_dask.planning.blocks import assign
-from gpuml_dask.sums.collective import collective_of, in_order
-from gpuml_dask.sums.divided import WORTH_A_GPU, fetch
-from gpuml_dask.waiting import ask, facts_of
+from gpuml_dask.linalg.work import spans_of
+from gpuml_dask.sums.collective import collective_of
+from gpuml_dask.sums.divided import by_worker, gpus_for, holders_of, owners_of
+from gpuml_dask.waiting import facts_of
 
 
 def workers_for(client: Client, matrix: Matrix, device: str) -> list[str]:
@@ -30,39 +30,30 @@ def workers_for(client: Client, matrix: Matrix, device: str) -> list[str]:
     Only chunks that stay on workers are for ranks, which cannot ask for more; and large strips only
     if no chunk has to move for them.
     """
-    gpus = [] if device == "cpu" else gpu_workers(client)
-    worth_it = matrix.on_gpu or device == "cuda" or matrix.n_bytes >= WORTH_A_GPU
-    if not gpus or not worth_it or not is_held(matrix):
+    if not is_held(matrix):
         return []
-    return gpus if not matrix.is_grid or _strips_are_whole(client, matrix) else []
-
-
-def gpu_workers(client: Client) -> list[str]:
-    """Workers that declare a GPU, in the order of their ranks."""
-    facts = facts_of(client)
-    return in_order((a for a, w in facts.items() if w["resources"].get("GPU")), facts)
+    gpus = gpus_for(facts_of(client), device, matrix.n_bytes, on_gpu=matrix.on_gpu)
+    return gpus if not (gpus and matrix.is_grid) or _strips_are_whole(client, matrix) else []
 
 
 def _strips_are_whole(client, matrix):
     """Whether all chunks of each strip are on one worker."""
-    futures = _futures(matrix)
-    fetch(client, list(futures.values()), values=False)
-    held_by = ask(client, client.who_has, futures=list(futures.values()))
+    strips = _strips(matrix)
+    held_by = holders_of(client, [future for strip in strips for future in strip])
     return all(
-        set.intersection(*(set(held_by.get(key, ())) for key in keys))
-        for keys in matrix.strips.values()
+        set.intersection(*(set(held_by[future.key]) for future in strip)) for strip in strips
     )
 
 
 def is_held(matrix: Matrix) -> bool:
     """Whether all chunks are futures."""
-    return all(isinstance(each, Future) for each in _futures(matrix).values())
+    return all(isinstance(each, Future) for strip in _strips(matrix) for each in strip)
 
 
-def _futures(matrix):
+def _strips(matrix) -> list[list]:
+    """The chunks of each strip: futures, where workers have them."""
     held = matrix.array.dask
-    keys = [key for strip in matrix.strips.values() for key in strip]
-    return {key: held.get(key) for key in keys}
+    return [[held.get(key) for key in keys] for keys in matrix.strips.values()]
 
 
 def decomposed(
@@ -70,44 +61,16 @@ def decomposed(
 ) -> tuple[Triplets, list[Standard], ErrorEstimate | None]:
     """Triplets, how features are standardised (for each strip of a wide matrix), and errors.
 
-    Parameters
-    ----------
-    client : Client
-    matrix : Matrix
-        Its chunks are on workers.
-    job : Job
-    workers : sequence of str
-        Addresses.
-    return_error : bool
-
-    Raises
-    ------
-    RankLost
-        If a worker was lost.
+    The chunks of the matrix are on workers; `RankLost` is raised if one of `workers` is lost.
     """
-    pieces = _dealt(client, matrix, workers)
-    needs_sums = job.rule.needs_sums or matrix.may_miss
-    build = partial(_strip_of, matrix.is_wide, needs_sums)
-    collective = collective_of(client)
     shape, sizes = matrix.array.shape, [size for size in matrix.long_chunks if size]
-    used = [worker for worker in workers if worker in pieces]
-    return collective.run(
-        _decompose, pieces, job, shape, sizes, needs_sums, return_error, build=build, workers=used
-    )
-
-
-def _dealt(client, matrix, workers) -> dict[str, dict[int, list[Future]]]:
-    """Strips as lists of futures for each worker, where they are, as evenly as that allows."""
-    futures = _futures(matrix)
-    fetch(client, list(futures.values()), values=False)
-    held_by = ask(client, client.who_has, futures=list(futures.values()))
-    strips_ = list(matrix.strips.values())
-    holders = [next(iter(held_by.get(keys[0], ())), None) for keys in strips_]
-    owners = assign([size for size in matrix.long_chunks if size], holders, workers)
-    dealt: dict[str, dict[int, list[Future]]] = {}
-    for position, (keys, owner) in enumerate(zip(strips_, owners, strict=True)):
-        dealt.setdefault(owner, {})[position] = [futures[key] for key in keys]
-    return dealt
+    strips, needs_sums = _strips(matrix), job.rule.needs_sums or matrix.may_miss
+    owners, _ = owners_of(client, strips, sizes, workers)
+    pieces = by_worker(strips, owners, workers)
+    build = partial(_strip_of, matrix.is_wide, needs_sums)
+    args = job, shape, sizes, needs_sums, return_error
+    run = collective_of(client).run
+    return run(_decompose, pieces, *args, build=build, workers=list(pieces))
 
 
 # ---------------------------------------------------------------- on the workers
@@ -153,9 +116,8 @@ def _decompose(holders: Holders, job, shape, sizes, needs_sums, return_error):
 def _with_standards(holders, rule, shape, sizes, needs_sums):
     """Pieces that know how their features are standardised, and that, on the host."""
     if shape[0] < shape[1]:
-        starts = [sum(sizes[:i]) for i in range(len(sizes))]
-        parts = [rule.part(slice(a, a + n)) for a, n in zip(starts, sizes, strict=True)]
-        pieces = holders.map(_with_own_standard, needs_sums, each_with=parts)
+        parts = [rule.part(span) for span in spans_of(sizes)]
+        pieces = holders.map(_with_own_standard, each_with=parts)
         return pieces, pieces.each(_standard)
     shift, found = chunked.no_shift(shape[1]), None
     if needs_sums:
@@ -169,8 +131,8 @@ def _first(a, _b):
     return a
 
 
-def _with_own_standard(strip, needs_sums, rule):
-    return replace(strip, standard=chunked.standard_of_run(strip, rule, needs_sums))
+def _with_own_standard(strip, rule):
+    return replace(strip, standard=chunked.standard_of_run(strip, rule, strip.is_summed))
 
 
 def _with_standard(strip, standard):

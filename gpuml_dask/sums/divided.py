@@ -146,13 +146,13 @@ class Spread:
         settings = get_config()
         if gpus:
             settings["device"] = "cuda"
-            fields, by_worker = self._on_gpus(spans, gpus)
-            self.workers = list(by_worker)
+            fields, pieces = self._on_gpus(spans, gpus)
+            self.workers = list(pieces)
             shape = (sizes, self.table.shape[1], settings, self._names())
             run = collective_of(client).run
             rest = (shape, function, tuple(args))
             build = partial(_share, names=fields)
-            return run(_with_rows, by_worker, *rest, build=build, workers=self.workers)
+            return run(_with_rows, pieces, *rest, build=build, workers=self.workers)
         if not self._on_gpu:
             # Work of the host is for CPU workers, where some are declared to be that.
             self._demand = kinds_among(facts).demand("cpu")
@@ -197,10 +197,8 @@ class Spread:
         """
         fields, columns = self._columns(spans, range(len(spans)))
         pieces = [list(piece) for piece in zip(*columns, strict=True)]
-        held_by = self._holders_of(columns)
-        holders = [next(iter(held_by[piece[0].key]), None) for piece in pieces]
         sizes = [stop - start for start, stop in spans]
-        owners = assign(sizes, holders, workers)
+        owners, held_by = owners_of(self.table.client, pieces, sizes, workers)
         moves = [
             (i, j)
             for i, (piece, owner) in enumerate(zip(pieces, owners, strict=True))
@@ -212,22 +210,7 @@ class Spread:
             pieces[i][j] = future
         if moved:
             fetch(self.table.client, moved, values=False)
-        by_worker: dict[str, dict[int, list[Future]]] = {}
-        for i, (piece, owner) in enumerate(zip(pieces, owners, strict=True)):
-            by_worker.setdefault(owner, {})[i] = piece
-        return fields, {worker: by_worker[worker] for worker in workers if worker in by_worker}
-
-    def _holders_of(self, columns) -> dict[Any, tuple[str, ...]]:
-        """Workers that have each of some futures, once all of them are computed."""
-        client, futures = self.table.client, [each for column in columns for each in column]
-        try:
-            found = ask(client, client.who_has, futures=futures)
-            if not all(found.get(each.key) for each in futures):
-                fetch(client, futures, values=False)
-                found = ask(client, client.who_has, futures=futures)
-        except CancelledError as error:
-            raise Lost(str(error)) from error
-        return {each.key: tuple(found.get(each.key, ())) for each in futures}
+        return fields, by_worker(pieces, owners, workers)
 
     def _moved(self, futures) -> list[Future]:
         """The same, each on a worker, unless that is gone by then."""
@@ -268,14 +251,8 @@ class Spread:
         return names if names is not None and all(isinstance(n, str) for n in names) else None
 
     def _gpus(self, facts) -> list[str]:
-        """Workers with a GPU in the order of their ranks, if the rows are worth one."""
-        setting = get_config()["device"]
-        gpus = in_order((a for a, w in facts.items() if w["resources"].get("GPU")), facts)
-        if setting == "cpu" or not gpus:
-            return []
         n_bytes = self.table.n_rows * self.table.shape[1] * self.table.dtype.itemsize
-        worth_it = self._on_gpu or setting == "cuda" or n_bytes >= WORTH_A_GPU
-        return gpus if worth_it else []
+        return gpus_for(facts, get_config()["device"], n_bytes, on_gpu=self._on_gpu)
 
     @property
     def _on_gpu(self) -> bool:
@@ -287,6 +264,50 @@ def block_bytes() -> int | None:
     """Bytes of a block that the user wants; None for what is usual."""
     wanted = dask.config.get(BLOCK_BYTES)
     return None if wanted is None else parse_bytes(wanted)
+
+
+def gpus_for(
+    facts: Mapping[str, Mapping[str, Any]], setting: str, n_bytes: int, *, on_gpu: bool
+) -> list[str]:
+    """Workers with a GPU, in the order of their ranks; none where rows are not worth a GPU."""
+    worth_it = on_gpu or setting == "cuda" or n_bytes >= WORTH_A_GPU
+    if setting == "cpu" or not worth_it:
+        return []
+    return in_order((a for a, worker in facts.items() if worker["resources"].get("GPU")), facts)
+
+
+def owners_of(
+    client: Client, pieces: Sequence[list[Future]], sizes: Sequence[int], workers: Sequence[str]
+) -> tuple[list[str], dict[Any, tuple[str, ...]]]:
+    """The worker for each piece, and the workers that have each of its futures.
+
+    A piece goes to a worker that has the first of its futures, as evenly as that allows.
+    """
+    held_by = holders_of(client, [future for piece in pieces for future in piece])
+    holders = [next(iter(held_by[piece[0].key]), None) for piece in pieces]
+    return assign(sizes, holders, workers), held_by
+
+
+def holders_of(client: Client, futures: Sequence[Future]) -> dict[Any, tuple[str, ...]]:
+    """Workers that have each of some futures, once all of them are computed."""
+    try:
+        found = ask(client, client.who_has, futures=futures)
+        if not all(found.get(each.key) for each in futures):
+            fetch(client, futures, values=False)
+            found = ask(client, client.who_has, futures=futures)
+    except CancelledError as error:
+        raise Lost(str(error)) from error
+    return {each.key: tuple(found.get(each.key, ())) for each in futures}
+
+
+def by_worker(
+    pieces: Sequence[list[Future]], owners: Sequence[str], workers: Sequence[str]
+) -> dict[str, dict[int, list[Future]]]:
+    """Pieces by position, for each of the workers that own any."""
+    found: dict[str, dict[int, list[Future]]] = {worker: {} for worker in workers}
+    for position, (piece, owner) in enumerate(zip(pieces, owners, strict=True)):
+        found[owner][position] = piece
+    return {worker: own for worker, own in found.items() if own}
 
 
 def _bounds_of(sizes):
