@@ -39,15 +39,8 @@ def array_of(
 ) -> da.Array:
     """The dask array with one task per chunk; keys are the name and the number of the chunk.
 
-    Parameters
-    ----------
-    name : str
-    tasks : mapping
-    chunks : sequence of sequences of int
-    meta : array
-        Empty; chunks are like it.
-    dependencies : sequence of dask collections
-        That tasks name; of arrays what `lowered` returns.
+    `meta` is an empty array that chunks are like. `dependencies` are the dask collections that
+    tasks name; of arrays what `lowered` returns.
     """
     graph = HighLevelGraph.from_collections(name, tasks, dependencies=dependencies)
     chunks = tuple(map(tuple, chunks))

@@ -72,7 +72,7 @@ class IncrementalPCA(OnWorkers, one_device.IncrementalPCA):
         return self._updated(X, bare(self), self.n_components or 0)
 
     def _updated(self, X, model, least):
-        """Become what chunk after chunk makes of a model; batches have `least` rows or more."""
+        """Update a model chunk after chunk, in batches of `least` rows or more, and become it."""
         with the_client(client_of(X)) as client, place(X, client=client, memory="auto") as table:
             names = _names(table.columns_names, vars(model).pop("feature_names_in_", None))
             batch = None

@@ -67,12 +67,7 @@ TRANSFORMED = """\
 def documented(how: str, example: str) -> Callable[[type], type]:
     """A decorator that derives the docstring of a class from gpuml's class of the same name.
 
-    Parameters
-    ----------
-    how : str
-        How rows on workers are fitted.
-    example : str
-        Lines with rows X on workers, and what they print.
+    `how` says how rows on workers are fitted; `example` has lines with rows X on workers.
     """
 
     def decorate(kind):
@@ -108,14 +103,10 @@ def _of_gpuml(kind):
 class OnWorkers(_Model):
     """Methods for rows on a cluster; a mixin before one of gpuml's classes.
 
-    `fit`, what says something of each row, `score` and `fit_transform` take rows on workers too.
-    The signatures and docstrings are those of gpuml's class.
-
-    Attributes
-    ----------
-    of_columns : callable or None
-        What of `gpuml_dask.sums.columns` fits rows that need not be numbers, from what is known of
-        each column; None for fits to numbers.
+    `fit`, methods with a result for each row, `score` and `fit_transform` take rows on workers too.
+    Their signatures and docstrings are those of gpuml's class. `of_columns` is the function of
+    `gpuml_dask.sums.columns` that fits rows which need not be numbers, column by column; None for
+    fits to numbers.
     """
 
     of_columns: Any = None  # mypy takes a function for a method
@@ -294,10 +285,10 @@ def bare(estimator: Any) -> Any:
 
 
 def fit_table(estimator: Any, table: Table, find: Find | None = None) -> dict[str, Any]:
-    """Fitted attributes, on the host, of an estimator on the rows of a table.
+    """Fitted attributes, in CPU memory, of an estimator on the rows of a table.
 
-    Rows stay divided where sums over them, or what `find` asks of their columns, are enough; else
-    they are gathered on one worker, and the fit is done there.
+    Rows stay divided where sums over them, or over their columns (`find`), are enough; else they
+    are gathered on one worker, and the fit is done there.
     """
     weight = "sample_weight" if "sample_weight" in table.names else None
     name = type(estimator).__name__

@@ -1,4 +1,4 @@
-"""Decompositions that are computed at once: by tasks, or by the ranks of GPU workers."""
+"""Decompositions as graphs, or computed at once: by tasks, or by the ranks of GPU workers."""
 
 import warnings
 from collections.abc import Sequence
@@ -87,7 +87,7 @@ def _next(stages, where, Q, total):
 
 
 def _read_again(matrix):
-    """The same with reading and what follows on it fused, for those who read more than once."""
+    """The same matrix, with reading and the steps after it fused for chunks that are read again."""
     if futures_of(matrix.array):
         return matrix  # an optimised graph leaves out chunks that are there, and we name them
     (array,) = map(lowered, dask.optimize(matrix.array))
@@ -118,12 +118,12 @@ class _Here:
         return dask.persist(*collections)
 
     def value(self, collection: Any) -> Any:
-        """The value of one."""
+        """The value of one collection."""
         return collection.compute()
 
 
 class _There:
-    """A cluster, and rows on it. `gpuml_dask.sums.divided.repeated` takes it for a table."""
+    """A cluster with the chunks of a matrix; `repeated` takes it for a table."""
 
     most_added = MOST_ADDED
 
@@ -163,12 +163,12 @@ class _There:
         return found
 
     def value(self, collection: Any) -> Any:
-        """The value of one."""
+        """The value of one collection."""
         made = self.client.compute([collection], resources=self._demand or None)
         return fetch(self.client, self.futures.add(list(made)))[0]
 
     def _noted(self, collection):
-        """Futures of a collection, which are ours unless the user had them."""
+        """The futures of a collection, noted for release unless they are the user's."""
         futures = futures_of(collection)
         self.futures.add([future for future in futures if id(future) not in self._theirs])
         return futures
@@ -178,7 +178,7 @@ class _There:
             return self.client.persist(list(collections), resources=self._demand or None)
 
     def revive(self) -> bool:
-        """What tasks make is made again by Dask; it is an error if that is not all."""
+        """Raise an error if the user's chunks are lost; Dask makes again whatever tasks made."""
         if any(future.cancelled() for future in self._chunks):
             raise ClusterError(
                 "Chunks that a is made of were lost with their worker, and no task can make them "
@@ -189,7 +189,7 @@ class _There:
 
 @contextmanager
 def _quiet():
-    """Without Dask's advice on large graphs, which are so because of what was found."""
+    """Silence Dask's advice on large graphs: these hold arrays that earlier visits found."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
         yield

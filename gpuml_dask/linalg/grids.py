@@ -1,6 +1,6 @@
 """Visits of a matrix whose strips are too large for one task: chunk by chunk, in two steps.
 
-Of strip i with the chunks ``B_ij`` first ``Y_i = sum_j B_ij Q_j``, then ``Z_j = sum_i B_ij' Y_i``.
+With the chunks ``B_ij`` of strip i, first ``Y_i = sum_j B_ij Q_j``, then ``Z_j = sum_i B_ij' Y_i``.
 No chunk moves; images of strips do. Both steps need all chunks, which stay in memory between them.
 """
 
@@ -24,14 +24,11 @@ def stages_of(matrix: Matrix, job: Job) -> Stages:
 
 
 class GridStages(Stages):
-    """Stages whose tasks work on single chunks; see `gpuml_dask.linalg.stages.Stages`.
-
-    `standards` are one for each part of the features that chunks have in common.
-    """
+    """Stages whose tasks work on single chunks; a standard for each chunk along the short side."""
 
     @property
     def _spans(self) -> list[slice]:
-        """What members of a strip have of the short side."""
+        """The part of the short side that each chunk of a strip has."""
         sizes = self.matrix.array.chunks[0 if self.matrix.is_wide else 1]
         return work.spans_of([size for size in sizes if size])
 

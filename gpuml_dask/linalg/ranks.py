@@ -1,4 +1,4 @@
-"""Decompositions by the ranks of GPU workers: one task for each of them, whatever the visits."""
+"""Decompositions by GPU workers that sum together, with one task for each worker."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -27,8 +27,8 @@ from gpuml_dask.waiting import facts_of
 def workers_for(client: Client, matrix: Matrix, device: str) -> list[str]:
     """GPU workers in the order of their ranks, if there are any and the matrix is worth it.
 
-    Only chunks that stay on workers are for ranks, which cannot ask for more; and large strips only
-    if no chunk has to move for them.
+    Ranks cannot ask for chunks, so all of them must be on workers already; and where strips are
+    large, no chunk may have to move.
     """
     if not is_held(matrix):
         return []
@@ -77,7 +77,7 @@ def decomposed(
 
 
 def _strip_of(is_wide, is_summed, *chunks):
-    """A strip of some chunks; those of the host go to the GPU if they fit there."""
+    """A strip of some chunks; those in CPU memory go to the GPU if they fit there."""
     n_bytes = sum(chunk.nbytes for chunk in chunks)
     device = "cuda" if has_gpu_here() else "cpu"
     strip = Chunked(chunks, is_wide, is_summed=is_summed, device=device)
@@ -91,7 +91,7 @@ def _at(chunk, place):
 
 
 def _decompose(holders: Holders, job, shape, sizes, needs_sums, return_error):
-    """On rank 0: all visits."""
+    """All visits, on rank 0."""
     is_wide = shape[0] < shape[1]
     pieces, standards = _with_standards(holders, job.rule, shape, sizes, needs_sums)
     last: list[Visit] = []
@@ -114,7 +114,7 @@ def _decompose(holders: Holders, job, shape, sizes, needs_sums, return_error):
 
 
 def _with_standards(holders, rule, shape, sizes, needs_sums):
-    """Pieces that know how their features are standardised, and that, on the host."""
+    """Pieces that know how their features are standardised, and those standards in CPU memory."""
     if shape[0] < shape[1]:
         parts = [rule.part(span) for span in spans_of(sizes)]
         pieces = holders.map(_with_own_standard, each_with=parts)

@@ -1,8 +1,7 @@
 """Visits of a dask array as graphs: a task for each strip, a tree of sums, small tasks between.
 
-Each stage is one layer of a graph whose outcome is a `Delayed`, so that a caller may go on with it
-lazily, or have it computed and go on with what it has become. Sums are added in an order that
-follows from the positions of strips alone.
+Each stage is one layer of a graph with a `Delayed` result: the next stage takes it lazily, or takes
+what it was computed to. The order of sums follows from the positions of strips alone.
 """
 
 import operator
@@ -30,21 +29,7 @@ PREFIX = "svd"
 
 @dataclass(frozen=True)
 class Job:
-    """All that a call asks for.
-
-    Attributes
-    ----------
-    plan : Plan
-    rule : Rule
-        How features are standardised.
-    seed : int
-    signs : bool
-        Whether rows of v shall not have negative sums.
-    device : {"auto", "cpu", "cuda"}
-        gpuml's setting.
-    block_bytes : int or None
-        The same.
-    """
+    """The parameters of a call and gpuml's settings; `rule` says how features are standardised."""
 
     plan: Plan
     rule: Rule
@@ -63,15 +48,8 @@ class Job:
 class Stages:
     """Stages of the decomposition of a matrix. Nothing is computed here.
 
-    Parameters
-    ----------
-    matrix : Matrix
-    job : Job
-
-    Attributes
-    ----------
-    standards : list of Delayed
-        How features are standardised: one for all strips, or one for each strip of a wide matrix.
+    `standards` say how features are standardised: one for all strips, or one for each strip of a
+    wide matrix.
     """
 
     def __init__(self, matrix: Matrix, job: Job):
@@ -83,7 +61,7 @@ class Stages:
     # ------------------------------------------------------------ standards
 
     def find_standards(self) -> list[Delayed]:
-        """Features are summed if need be: one more visit."""
+        """Standards of the features: one more visit, if sums over features are needed."""
         if self.matrix.is_wide:
             return self._standards_of_strips()
         every = slice(0, self.matrix.array.shape[1])
@@ -126,7 +104,7 @@ class Stages:
         return work.delayed(name, {(name, 0): (draw,)}, (name, 0))
 
     def visit(self, Q: Delayed) -> Delayed:
-        """Sums of a visit with a block."""
+        """The sums of a visit with a block."""
         return self._total("visit", chunked.visit, Visit.plus, Q)
 
     def turned(self, Q: Delayed, total: Delayed) -> Delayed:
@@ -134,7 +112,7 @@ class Stages:
         return self._small("turn", triplets.next_block, Q, total)
 
     def found(self, Q: Delayed, total: Delayed) -> Delayed:
-        """Triplets that a visit gave."""
+        """The triplets that a visit gave."""
         job = self.job
         finish = partial(
             triplets.first_triplets,
@@ -146,13 +124,13 @@ class Stages:
         return self._small("triplets", finish, Q, total)
 
     def resolved(self, found: Delayed, n_added: int) -> Delayed:
-        """Whether they need no more visits; see `gpuml.solvers.compressed.Plan.is_resolved`."""
+        """Whether triplets need no more visits; see `gpuml.solvers.compressed.Plan.is_resolved`."""
         return self._small(
             f"resolved-{n_added}", partial(self.job.plan.is_resolved, n_added=n_added), found
         )
 
     def error(self, found: Delayed) -> Delayed:
-        """How good they are: one more visit."""
+        """The estimated error of triplets: one more visit."""
         probe = self._small("probes", partial(triplets.probes_for, seed=self.job.seed), found)
         estimate = partial(error_estimate, dtype=self.job.plan.dtype)
         return self._small("error", estimate, found, self._squares(probe))
@@ -161,7 +139,7 @@ class Stages:
         return self._total("squares", chunked.squared_lengths, operator.add, probe)
 
     def known(self, word: str, values: Sequence[Any]) -> list[Delayed]:
-        """What was found elsewhere, as outcomes of stages."""
+        """Known values as results of stages."""
         name = self._name(f"known-{word}")
         tasks: dict[Any, Any] = {
             (name, i): (partial(work.same, each),) for i, each in enumerate(values)

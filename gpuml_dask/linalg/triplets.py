@@ -1,4 +1,4 @@
-"""What is done to thin matrices between the visits of a matrix, on the host."""
+"""What happens to thin matrices between the visits of a matrix, in CPU memory."""
 
 from typing import Any
 
@@ -34,7 +34,7 @@ def next_block(Q: Any, total: Visit) -> Any:
 
 
 def first_triplets(Q: Any, total: Visit, plan: Plan, **options: Any) -> Triplets:
-    """As many triplets as are wanted, for Q and sums of the last visit; `finished` has options."""
+    """As many triplets as are wanted, from Q and the sums of the last visit; see `finished`."""
     found = triplets(Q, checked(total), plan.n_components, plan.dtype)
     return finished(found, total, plan, **options)
 
@@ -42,23 +42,11 @@ def first_triplets(Q: Any, total: Visit, plan: Plan, **options: Any) -> Triplets
 def finished(
     found: Triplets, total: Visit, plan: Plan, *, signs: bool, is_wide: bool, seed: int
 ) -> Triplets:
-    """Triplets with signs, and as many as are wanted, of the matrix that visits see.
+    """Triplets with signs, as many as are wanted, of the matrix that visits see.
 
-    Where its rank ends, singular values are 0, right vectors orthonormal to the others, and the map
-    to left vectors is 0.
-
-    Parameters
-    ----------
-    found : Triplets
-        What the last visit gave.
-    total : Visit
-        Its sums.
-    plan : Plan
-    signs : bool
-        Whether no row of v shall have a negative sum.
-    is_wide : bool
-        Whether what is seen is the transposed matrix, whose left vectors are v.
-    seed : int
+    Beyond the rank of the matrix, singular values are 0, right vectors orthonormal to the others,
+    and the map to left vectors is 0. `total` are the sums of the last visit. `signs`: no row of v
+    has a negative sum. `is_wide`: visits see the transposed matrix, whose left vectors are v.
     """
     if signs:
         xp = namespace(total.G)
@@ -88,5 +76,5 @@ def _completed(found, k, random):
 
 
 def probes_for(found: Triplets, seed: int) -> Any:
-    """What the matrix is multiplied with for an estimate of errors, (p, k + 10)."""
+    """The block to multiply the matrix with for an estimate of errors, (p, k + 10)."""
     return probes(found, np.random.default_rng([seed, FOR_PROBES]))

@@ -13,14 +13,9 @@ Results = list[dict[str, Any]]
 
 
 class Finished:
-    """Finished groups and fits of one round.
+    """Finished groups and fits of one round; without a checkpoint nothing is known or kept.
 
-    Parameters
-    ----------
-    checkpoint : Checkpoint or None, default=None
-        None knows nothing and keeps nothing.
-    fit_timeout : float, default=None
-        Of the search. What was given up for it is finished for searches with the same one alone.
+    Fits that were given up for `fit_timeout` are finished for searches with the same limit alone.
     """
 
     def __init__(self, checkpoint: Checkpoint | None = None, fit_timeout: float | None = None):
@@ -90,13 +85,7 @@ class Finished:
 class Checkpoints:
     """The checkpoints of all rounds of a search, in one folder.
 
-    Parameters
-    ----------
-    url : str or path
-    random_state : object
-        The search's.
-    fit_timeout : float, default=None
-        The search's, which may differ from the one that began.
+    `fit_timeout` may differ from that of the search which began.
     """
 
     def __init__(self, url: Any, random_state: Any = None, *, fit_timeout: float | None = None):
@@ -108,10 +97,7 @@ class Checkpoints:
     def open(self, job: Job, candidates: Sequence[Mapping[str, Any]]) -> Finished:
         """The finished parts of the next round.
 
-        Raises
-        ------
-        ValueError
-            If the folder is of another search; the message says what differs.
+        A ValueError is raised if the folder is of another search; the message says what differs.
         """
         self._n_rounds += 1
         task = job.task

@@ -25,20 +25,9 @@ MOST_NAMED = 5
 class Facts:
     """Known facts about rows; None for what only the workers know.
 
-    Attributes
-    ----------
-    sizes : tuple of int or None
-        Rows of each block, where the blocks are given.
-    n_rows : int or None
-    tail : tuple of int or None
-        Shape of one row.
-    dtype : numpy dtype or None
-        Of the array that `as_rows` makes; object for a DataFrame that has no such array.
-    columns : list of str or None
-        Names of a DataFrame's columns.
-    are_arrays : bool
-        Whether the blocks are arrays as they should be, so that no task need convert them.
-    on_gpu : bool
+    `sizes` are the rows of each block, `tail` is the shape of one row. `dtype` is that of the array
+    that `as_rows` makes, and object for a DataFrame that has no such array. `columns` are the names
+    of a DataFrame's columns. `are_arrays`: no task need convert the blocks.
     """
 
     sizes: tuple[int, ...] | None = None
@@ -105,22 +94,11 @@ def frame_dtype(frame: Any) -> np.dtype:
 
 
 def as_rows(x: Any, dtype: Any = None, library: str | None = None) -> Any:
-    """A block as an array with rows along its first axis.
+    """A block as an array with rows along its first axis, in CPU or GPU memory as it is.
 
-    Parameters
-    ----------
-    x : block
-    dtype : dtype, optional
-        None keeps the dtype of arrays; of frames it is that of `frame_dtype`.
-    library : {"cupy"}, optional
-        Where a host array shall go.
-
-    Raises
-    ------
-    ValueError
-        If the block does not hold numbers and a dtype of numbers was asked for.
-    TypeError
-        For a frame with columns of dates or times.
+    Without a dtype, arrays keep theirs, and DataFrames get that of `frame_dtype`. A ValueError is
+    raised if a dtype of numbers was requested and the block holds other things, a TypeError for a
+    DataFrame with columns of dates or times.
     """
     if is_frame(x):
         rows = _frame_rows(x, dtype)
@@ -136,13 +114,7 @@ def as_rows(x: Any, dtype: Any = None, library: str | None = None) -> Any:
 
 
 def check_columns(frame: Any) -> None:
-    """Refuse columns that would silently become numbers: dates and times, complex numbers.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As of gpuml's estimators.
-    """
+    """Refuse columns of dates or complex numbers, which would silently become numbers."""
     kinds = [_kind(dtype) for dtype in frame.dtypes]
     named = [
         repr(name) for name, kind in zip(frame.columns, kinds, strict=True) if kind in ("m", "M")
@@ -277,19 +249,7 @@ def join(*blocks: Any) -> Any:
 
 
 def join_cuts(spans: Sequence[tuple[int, int, int]], blocks: Sequence[Any]) -> Any:
-    """Some rows of each block, joined.
-
-    Parameters
-    ----------
-    spans : sequence of (start, stop, size), one per block
-        The size is how many rows the block was said to have.
-    blocks : sequence of blocks
-
-    Raises
-    ------
-    ValueError
-        If a block has not as many rows as was said.
-    """
+    """Some rows of each block, joined; a span is (start, stop, expected rows of the block)."""
     parts = []
     for block, (start, stop, size) in zip(blocks, spans, strict=True):
         check_size(block, size)

@@ -1,6 +1,6 @@
 """Rows as chunks on workers: futures that are made on demand, and again if they are lost.
 
-Stages follow each other: blocks as they came, the same cut at other bounds, as arrays, all in one.
+Stages follow each other: the original blocks, the same cut at other bounds, as arrays, all in one.
 Each is a `Layer` of futures, so that what was lost is made again from the stage before.
 """
 
@@ -30,13 +30,8 @@ Resources = dict[str, float] | None
 class Layer:
     """Futures of all chunks at one stage, made on demand, and again if they are lost.
 
-    Parameters
-    ----------
-    n_chunks : int
-    make : callable
-        Gets the indices of chunks and a word that is unlike any other time's, returns futures.
-        Cancelled keys stay cancelled while anybody has an old future of them, so that keys must
-        not be used again.
+    ``make(indices of chunks, unique word)`` returns futures. A cancelled key stays cancelled while
+    anything holds an old future of it, so that no key may be used again: keys contain the word.
     """
 
     def __init__(self, n_chunks: int, make: Callable[[list[int], str], Sequence[Future]]):
@@ -67,20 +62,9 @@ class Layer:
 class Rows:
     """One of X, y and so on: its chunks on workers, shared by tables.
 
-    Attributes
-    ----------
-    name : str
-        Of the first table that had it; what the dashboard shows.
-    sizes : tuple of int
-        Rows of each chunk.
-    facts : Facts
-        All known; `tail`, `dtype` and `columns` are also attributes of their own.
-    token : str
-        Equal only for equal rows.
-    homes : Homes or None
-        Where chunks of rows of this process go.
-    unread : str or None
-        Which chunks are computed again in each pass, and why; None where all are kept.
+    All of `facts` is known. `name` is that of the first table, for the dashboard; `token` is equal
+    only for equal rows; `homes` says where chunks of rows of this process go; `unread` says which
+    chunks are computed again in each pass, and why (None where all are kept).
     """
 
     def __init__(
@@ -193,7 +177,7 @@ class Rows:
         return Rows(self.client, self.name, facts, self.token, make, self._resources, parent=self)
 
     def check_kept(self) -> None:
-        """Complain of rows that are not there but pass by pass."""
+        """Raise an error if some rows are only there pass by pass."""
         if self.unread is not None:
             raise NeedsAllRows(
                 f"All rows are needed in memory, but {self.unread}. Set more: "
@@ -261,15 +245,8 @@ def remote_rows(
 ) -> Rows:
     """Rows on workers, or computed there, in their own chunks.
 
-    Parameters
-    ----------
-    client : Client
-    name : str
-    source : CollectionRows or TaskRows
-    gpu : callable
-        Tells what tasks on GPU arrays ask for.
-    numeric : bool, default=False
-        Whether arrays of objects must be numbers, and become float64, as scikit-learn does to X.
+    `gpu` tells which resources tasks on GPU arrays need. With `numeric`, arrays of objects become
+    float64, as scikit-learn converts X.
     """
     started = _Started(client, name, source, gpu() if source.facts.on_gpu else None)
     facts = started.facts

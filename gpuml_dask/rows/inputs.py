@@ -82,13 +82,7 @@ class CollectionRows:
     def start(self, client: Client, attempt: str, resources: Any) -> list[Future]:
         """Futures of the blocks in order; existing blocks stay where they are.
 
-        Parameters
-        ----------
-        client : Client
-        attempt : str
-            "" at first; another word for each time that blocks were lost.
-        resources : dict or None
-            What a worker must have to make them.
+        `attempt` is "" at first, and another word each time that blocks were lost.
         """
         collection = _renamed(self.collection, attempt) if attempt else self.collection
         persisted = client.persist(collection, resources=resources)
@@ -136,22 +130,10 @@ def twin(future: Future) -> Future:
 
 
 def read_rows(x: Any, name: str = "X", *, numeric: bool = True) -> Source:
-    """Recognise the user's X.
+    """Recognise the user's X; with `numeric=False` any sequence will do.
 
-    Parameters
-    ----------
-    x : array, frame, sparse matrix, list, dask collection, Delayed, Future, or list of the last two
-    name : str, default="X"
-        For messages.
-    numeric : bool, default=True
-        Whether rows must be numbers or frames, in two dimensions. False takes any sequence.
-
-    Raises
-    ------
-    ValueError
-        As scikit-learn's: wrong number of axes, text, no rows.
-    TypeError
-        For a collection that has no rows, such as a dask bag.
+    A ValueError is raised as scikit-learn's (wrong number of axes, text, no rows), a TypeError for
+    a collection without rows, such as a dask bag.
     """
     source = _remote(x, name)
     if source is None:
@@ -162,15 +144,7 @@ def read_rows(x: Any, name: str = "X", *, numeric: bool = True) -> Source:
 
 
 def read_column(x: Any, name: str) -> Source:
-    """Recognise the user's y, or another column with a value per row.
-
-    Raises
-    ------
-    ValueError
-        As scikit-learn's, for more than two axes or none.
-    TypeError
-        As for `read_rows`.
-    """
+    """Recognise the user's y, or another column with a value per row; errors as of `read_rows`."""
     x = _labels_of_frame(x)
     source = _remote(x, name)
     if source is None:
@@ -230,13 +204,7 @@ def chunk_sizes(source: LocalRows, chunks: Any = None) -> tuple[int, ...]:
 
 
 def sizes_of(chunks: int | Sequence[int], n_rows: int) -> tuple[int, ...]:
-    """Rows of each chunk, from rows per chunk or from the sizes themselves.
-
-    Raises
-    ------
-    ValueError
-        If the chunks are not positive, or are not as many rows as there are.
-    """
+    """Rows of each chunk, from rows per chunk or from the sizes themselves, which are checked."""
     if isinstance(chunks, int | np.integer):
         if chunks > 0:
             full, rest = divmod(n_rows, int(chunks))

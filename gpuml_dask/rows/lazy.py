@@ -43,14 +43,9 @@ def client_of(*arrays: Any) -> Client | None:
 def as_collection(x: Any, n_columns: float | None = None) -> Any:
     """Futures, delayed objects and handles of placed rows as a dask array of chunks of rows.
 
-    Nothing is computed. Chunks hold whatever the tasks return: of handles of frames, frames.
-
-    Parameters
-    ----------
-    x : object
-        Whatever is none of these is returned as it is.
-    n_columns : int or nan, default=None
-        Of rows of which only the workers know what they are; None for one number or label a row.
+    Nothing is computed, and anything else is returned unchanged. Chunks hold whatever the tasks
+    return: DataFrames for handles of DataFrames. `n_columns` is for rows of which only the workers
+    know the width; None means one number or label for each row.
     """
     if isinstance(x, Placed):
         if not x.rows.is_open:

@@ -40,20 +40,11 @@ FAULTS = (ClusterError, Lost, CancelledError)
 
 @dataclass(frozen=True)
 class Found:
-    """What a run over divided rows came to.
+    """The outcome of a run over divided rows.
 
-    Attributes
-    ----------
-    results : dict of int to list
-        Results of each candidate, split by split; without those of groups that need all rows.
-    steps : list of Step
-    best : (int, estimator) or None
-        The candidate of the best mean score, and its model on all rows.
-    device : str
-        "cpu" or "cuda".
-    warned : list of Warned
-    refused : dict of int to Refusal
-        Why candidates have no results.
+    `results` of each candidate are split by split, without those of groups that need all rows;
+    `refused` says why candidates have none. `best` is the candidate of the best mean score, and its
+    model on all rows. `device` is "cpu" or "cuda".
     """
 
     results: dict[int, Results]
@@ -67,11 +58,7 @@ class Found:
 class ByRows:
     """The rows of a job, divided; groups are fitted to them, and the best model.
 
-    Parameters
-    ----------
-    job : Job
-        Its rows are here, or `Placed`.
-    client : Client
+    The rows of the job are here, or `Placed`.
     """
 
     def __init__(self, job: Job, client: Client):
@@ -85,7 +72,7 @@ class ByRows:
     ) -> Found:
         """Fit and score groups; `refit` names a candidate, or "best", to fit to all rows too.
 
-        `facts` are what the scheduler has just said of the workers, if it was asked.
+        `facts` are the scheduler's description of the workers, if it was just requested.
         """
         table, weight = self._table()
         task, _ = with_columns(self.job.task, _num_samples(self.job.X), verbose=0)
@@ -197,17 +184,7 @@ def moved_model(best: tuple[int, Any] | None) -> tuple[int, Any] | None:
 def plan_for(
     job: Job, groups: Sequence[Group], n_alone: int, workers: Mapping[str, Mapping[str, Any]]
 ) -> Plan:
-    """How a round is spread over the workers there are.
-
-    Parameters
-    ----------
-    job : Job
-    groups : sequence of Groups
-    n_alone : int
-        Candidates that are in no group.
-    workers : mapping of str to mapping
-        What the scheduler says of each worker, by address.
-    """
+    """How a round is spread over the existing workers; `n_alone` candidates are in no group."""
     host_only = placing_of(job.estimator).kind == "cpu"
     of_kind = [one for one in workers.values() if bool(one["resources"].get("GPU")) != host_only]
     needs_all = why_not_divided(job) if groups else "candidates are fitted one by one"

@@ -1,8 +1,8 @@
 """Models that learn call by call on a cluster: chains of tasks, each from one state to the next.
 
 A state is a future; it stays on the worker that made it, and the scheduler knows how to make it
-again: all tasks before it give the same whenever and wherever they run. Only what rested on rows
-that the client had sent is begun anew here.
+again: all tasks before it give the same result whenever and wherever they run. Only states that
+depended on rows which the client had sent are begun anew here.
 """
 
 import time
@@ -43,20 +43,8 @@ LOST = ("cancelled", "lost", "error")
 class Leg:
     """A stretch of a model's training, for the runner a unit of work.
 
-    Attributes
-    ----------
-    key : object
-        Whose request it is.
-    position : int
-        Among the requests of that key.
-    request : Request
-    number : int
-        Of the model, among all of the search.
-    previous : Leg or None
-    future : Future or None
-        Of the state after it.
-    asks : set of str
-        Dask resources that the tasks of `future` ask for.
+    `key` says whose request it is, and `position` which one. `number` is that of the model in the
+    search. `future` is the state after the leg; its tasks need the Dask resources `asks`.
     """
 
     key: Any
@@ -75,7 +63,7 @@ class Leg:
 
     @property
     def candidates(self) -> list[int]:
-        """Which model, as a list."""
+        """The number of the model, as a list."""
         return [self.number]
 
     def singles(self) -> list:
@@ -86,17 +74,9 @@ class Leg:
 class ClusterTrainer(Trainer):
     """Trains models call by call on workers.
 
-    Parameters
-    ----------
-    client : Client
-    lesson : Lesson
-        With a `Column` in place of what has one value a row.
-    blocks : RowBlocks
-        As the table is cut.
-    table : Table
-        Is closed with the trainer.
-    patience : float
-        Seconds to wait for a cluster without workers.
+    The lesson has a `Column` in place of each array of one value a row. The table is cut as the
+    blocks are, and closed with the trainer. `patience`: seconds to wait for a cluster without
+    workers.
     """
 
     def __init__(
@@ -295,10 +275,7 @@ class ChainRunner(PlacedRunner):
 class LessonInputs:
     """The lesson, training rows of each block, and all held-out rows, on workers.
 
-    Attributes
-    ----------
-    on_gpu : bool
-        Whether rows are in the memory of GPUs.
+    `on_gpu`: rows are in the memory of GPUs.
     """
 
     def __init__(self, client: Client, lesson: Lesson, blocks: RowBlocks, table: Table):

@@ -21,21 +21,10 @@ def cut_families(
 ) -> list[list[Sequence[int]]]:
     """Families of each unit of a split, about as many candidates in each unit.
 
-    Parameters
-    ----------
-    families : sequence of sequences of int
-        Candidates that must stay together.
-    n_splits : int
-    n_threads : int
-        That there are now; there may be more later.
-    sharing : bool, default=False
-        Whether neighbours have work in common.
-    is_last : bool, default=False
-        Whether this split alone is to keep all threads busy to the end.
+    Candidates of a family must stay together. `n_threads` is their number now; there may be more
+    later. `sharing`: neighbours have work in common. `is_last`: this split alone is to keep all
+    threads busy to the end.
 
-    Examples
-    --------
-    >>> from gpuml_dask.searching.chunks import cut_families
     >>> cut_families([[0], [1], [2, 3], [4]], n_splits=128, n_threads=0)
     [[[0], [1]], [[2, 3], [4]]]
     """

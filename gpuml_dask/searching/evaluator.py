@@ -52,29 +52,13 @@ class ClusterEvaluator:
     are those of one machine, bit for bit. Groups of much data are fitted with the rows divided
     (`ByRows`).
 
-    Parameters
-    ----------
-    job : Job
-    client : Client
-    elsewhere : sequence of (array, Placed)
-        Arrays of this process that workers have too.
-    checkpoints : Checkpoints, default=None
-        Where finished work is kept; None keeps none.
-    refits : bool, default=False
-        Whether the candidate of the best mean score is going to be refitted.
-    fit_timeout : float, default=None
-        Seconds that a fit of the table may take; None is no limit.
+    `elsewhere` are arrays of this process that workers have too. `refits`: the candidate of the
+    best mean score is going to be refitted. `fit_timeout` are the seconds that a fit of the table
+    may take.
 
-    Attributes
-    ----------
-    steps : list of Step
-        What was done so far.
-    n_done : int
-        Number of candidates evaluated so far.
-    names : list of str
-        Units of work that were asked for, as the dashboard names them.
-    grown : Grown or None
-        As of gpuml's `Evaluator`, where more rounds may follow; it stays empty.
+    Of all rounds so far, `steps` say what was done, `n_done` is the number of candidates, and
+    `names` are the units of work, as on the dashboard. `grown` is as of gpuml's `Evaluator`, and
+    stays empty.
     """
 
     grown: Grown | None = None
@@ -119,10 +103,7 @@ class ClusterEvaluator:
         return {(p, split): each for p, row in rows for split, each in row.items()}
 
     def evaluate(self, candidates: Sequence[Mapping[str, Any]]) -> Results:
-        """Results as scikit-learn's `_fit_and_score` has them, split after split per candidate.
-
-        Each says also on which worker and which device it was found.
-        """
+        """Results as of scikit-learn's `_fit_and_score`, split after split, with worker, device."""
         n_splits = len(self.job.splits)
         if n_splits == 0:
             return []
@@ -198,7 +179,7 @@ class ClusterEvaluator:
     def _groups_of(self, candidates, round_):
         """Groups, with the numbers that candidates have among those of all rounds.
 
-        Whether the rows are of a kind that can be fitted at once is seen where they are.
+        Whether the rows are of a kind that can be fitted at once is checked where they are.
         """
         warn_of_unused(self.job.estimator, candidates)
         groups = []

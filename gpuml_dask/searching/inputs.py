@@ -25,18 +25,10 @@ SEND_SECONDS = 60
 
 
 class Sent:
-    """An object of this process, on a worker.
+    """An object of this process, on a worker; kept here to be sent again.
 
     A small one is a task that Dask can repeat. A large one goes straight to a worker, and has to be
-    sent again where that dies.
-
-    Parameters
-    ----------
-    client : Client
-    value : object
-        Is kept, to be sent again.
-    title : str
-        What it is called on Dask's dashboard.
+    sent again if that dies. `title` names it on Dask's dashboard.
     """
 
     def __init__(self, client: Client, value: Any, title: str):

@@ -45,13 +45,7 @@ class Placer:
         return Placing(placing.kind)
 
     def spots(self, candidates: Mapping[int, Mapping[str, Any]]) -> list[Spot]:
-        """Candidates by where they are fitted.
-
-        Parameters
-        ----------
-        candidates : dict of int to dict
-            Parameters by number.
-        """
+        """Candidates, whose parameters are given by number, by where they are fitted."""
         if not self.kinds.differ:
             return [Spot(ANYWHERE, list(candidates))]
         found: dict[Any, Spot] = {}

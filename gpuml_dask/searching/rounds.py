@@ -47,27 +47,14 @@ class _Held:
 
 
 class Round:
-    """The candidates of one round, and what is known of them.
+    """The candidates of one round, and their results so far.
 
-    Parameters
-    ----------
-    job : Job
-    candidates : sequence of dicts
-    first : int
-        Candidates of earlier rounds. Units know candidates by their numbers among all.
-    finished : Finished, default=None
-        What is known already.
-    placer : Placer, default=None
-        Says which kind of worker does what; None is for workers of one kind.
+    Units know candidates by their numbers among those of all rounds; `first` is the first of this
+    one. `finished` are results from a checkpoint; `placer` says which kind of worker fits what.
 
-    Attributes
-    ----------
-    table : dict of int to dict
-        Results of each candidate by split.
-    groups : dict of int to (Group, str or None)
-        The group that a candidate was fitted with, and by which worker if that is known.
-    refused : dict of int to Refusal
-        Why a candidate was not fitted at once with others.
+    `table` has the results of each candidate by split; `groups` the group that a candidate was
+    fitted with, and the worker if that is known; `refused` why a candidate was not fitted together
+    with others.
     """
 
     def __init__(
@@ -333,7 +320,7 @@ class Round:
 
 
 def model_words(estimator: Any) -> str:
-    """What an estimator is called on the dashboard.
+    """The name of an estimator on the dashboard.
 
     >>> from sklearn.linear_model import LogisticRegression
     >>> model_words(LogisticRegression())

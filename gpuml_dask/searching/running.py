@@ -62,12 +62,8 @@ class Inputs(Protocol):
 class Unit(Protocol):
     """A piece of work that gives the same result whenever and wherever it runs.
 
-    Attributes
-    ----------
-    title, label : str
-        What it is called on Dask's dashboard: units with one title are shown together.
-    candidates : sequence of int
-        Which candidates it is about; one that was found guilty is not run again.
+    `title` and `label` name it on Dask's dashboard: units with one title are shown together. A
+    candidate of `candidates` that was found guilty is not run again.
     """
 
     @property
@@ -91,12 +87,7 @@ class Killed:
 class Late:
     """In place of a result: the unit took longer than it may.
 
-    Attributes
-    ----------
-    seconds, fit_timeout : float
-        How long it ran, and what each of its fits may take.
-    again : bool
-        Whether its parts run again, each by itself.
+    It ran for `seconds`. `again`: its parts run again, each by itself.
     """
 
     seconds: float
@@ -105,22 +96,10 @@ class Late:
 
 
 class Runner:
-    """Runs units on a cluster.
+    """Runs units on a cluster by ``function(packed unit, **arguments)`` on workers.
 
-    Parameters
-    ----------
-    client : Client
-    function : callable
-        ``function(packed unit, **arguments)`` runs on workers.
-    inputs : Inputs
-    patience : float, default=60
-        Seconds to wait for a cluster on which nobody works, or whose scheduler does not answer.
-    fit_timeout : float, default=None
-        Seconds that workers let each fit take (`limited`); None is no limit.
-
-    Examples
-    --------
-    See `gpuml_dask.searching.evaluator.ClusterEvaluator`.
+    `patience` are the seconds to wait for a cluster that does no work, or whose scheduler does not
+    answer; `fit_timeout` those that workers let each fit take (`limited`).
     """
 
     def __init__(

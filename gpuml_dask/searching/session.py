@@ -34,19 +34,8 @@ from gpuml_dask.waiting import answers, patience, workers_there
 class Session:
     """The cluster as one fit of a search sees it.
 
-    Parameters
-    ----------
-    client : Client
-    checkpoints : Checkpoints, default=None
-        Where finished work is kept; None keeps none.
-    fit_timeout : float, default=None
-        Seconds that a fit of the table may take; None is no limit.
-
-    Attributes
-    ----------
-    evaluators : list of ClusterEvaluator
-    elsewhere : list of (array, Placed)
-        Arrays that are here too, and what stands for them on workers.
+    `fit_timeout` are the seconds that a fit of the table may take. `elsewhere` are arrays that are
+    here too, each with the `Placed` that stands for it on workers.
     """
 
     def __init__(
@@ -63,8 +52,8 @@ class Session:
     def take(self, search: Any, X: Any, y: Any, params: Mapping[str, Any]) -> tuple:
         """X, y and parameters as a search of local arrays reads them.
 
-        Of what is on workers, y and groups come here if splits depend on them. All else gets a
-        stand-in, so that it never does.
+        Of values on workers, y and groups come here if splits depend on them. All others get a
+        stand-in, so that they stay there.
         """
         params = dict(params)
         if lives_on_workers(params.get("groups")):

@@ -1,7 +1,7 @@
 """Units in two tasks: first steps of a pipeline on a CPU worker, the others on a GPU worker.
 
-What lies between, the rows as the first steps make them, is the result of a task. The scheduler
-keeps it while units need it, brings it to their workers, and makes it again if it is lost.
+The rows between them, as the first steps make them, are the result of a task. The scheduler keeps
+it while units need it, brings it to their workers, and makes it again if it is lost.
 """
 
 import time
@@ -73,7 +73,7 @@ class FirstSteps:
 
 @dataclass(frozen=True)
 class First:
-    """What became of first steps, and the warnings that were raised."""
+    """Fitted first steps, and the warnings that were raised."""
 
     prepared: Prepared
     warned: Sequence[Warned]

@@ -25,7 +25,7 @@ _LENGTHS = struct.Struct("<qq")  # of the text and of the body
 class Link(Protocol):
     """Transfers of buffers, one-dimensional arrays of bytes, between the ranks.
 
-    Transfers of one rank happen in the order in which they are asked for. Only `read` and `wait`
+    Transfers of one rank happen in the order in which they are requested. Only `read` and `wait`
     wait, for all of them, and buffers are kept until then. Everything may raise `RankLost`.
     """
 

@@ -33,7 +33,7 @@ FAN_IN = 8
 
 
 def parent_of(rank: int) -> int:
-    """The rank that another one sends its answers to, along with those it has got.
+    """The rank that another one sends its answers to, along with those it has received.
 
     Ranks below one are neighbours, so that most of their sums are of neighbouring pieces.
 
@@ -54,11 +54,7 @@ def children_of(rank: int, size: int) -> list[int]:
 class Transport(Protocol):
     """How messages travel between the ranks.
 
-    Attributes
-    ----------
-    rank, size : int
-    place : Place
-        Library and device of arrays that `carries` accepts.
+    `place` has the library and device of arrays that `carries` accepts.
     """
 
     rank: int

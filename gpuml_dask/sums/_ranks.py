@@ -70,10 +70,7 @@ class Order(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What came of a command on some ranks, by position or run of pieces.
-
-    Or the error of the first piece that failed.
-    """
+    """The result of a command on some ranks, by position or run of pieces; or the first error."""
 
     result: Mapping[Any, Any] = {}
     error: BaseException | None = None
@@ -86,15 +83,7 @@ class _PieceFailed(Exception):
 
 
 class Rank:
-    """The pieces that one rank holds, and what it makes of them on command.
-
-    Parameters
-    ----------
-    pieces : mapping of int to object
-        By position among the pieces of all ranks.
-    place : Place
-        Where results are to be.
-    """
+    """The pieces of one rank by their positions among all; results of commands go to a place."""
 
     def __init__(self, pieces: Mapping[int, Any], place: Place):
         self.stopped = False
@@ -103,9 +92,9 @@ class Rank:
         self._held = {0: dict(sorted(pieces.items()))}
 
     def obey(self, message: Message) -> Reply:
-        """What comes of the last of several orders, which are done in turn until one fails.
+        """The result of the last of several orders, which are done in turn until one fails.
 
-        Errors are an outcome too, also one in reading them.
+        A reply may be an error, also one in reading the orders.
         """
         try:
             result: Mapping[Any, Any] = {}
@@ -169,18 +158,9 @@ _KINDS: dict[str, Callable[[Rank, Order], Any]] = {
 
 
 def serve(transport: Transport, pieces: Mapping[int, Any]) -> None:
-    """Do what rank 0 says until it says stop.
+    """Do the commands of rank 0 on the pieces of this rank, by position, until the command to stop.
 
-    Parameters
-    ----------
-    transport : Transport
-    pieces : mapping of int to object
-        Pieces that this rank holds, by position among the pieces of all ranks.
-
-    Raises
-    ------
-    RankLost
-        If the communicator was ended meanwhile.
+    `RankLost` is raised if the communicator was ended meanwhile.
     """
     rank = Rank(pieces, transport.place)
     try:
@@ -226,19 +206,9 @@ def _portable(error, transport):
 class Driver:
     """Pieces of all ranks, as rank 0 sees them: `gpuml.data.Holders`.
 
-    To be used in a ``with`` block, at whose end the other ranks stop serving.
-
-    Parameters
-    ----------
-    transport : Transport
-        Of rank 0. All other ranks are to `serve`.
-    pieces : mapping of int to object
-        Pieces that rank 0 holds, by position among the pieces of all ranks.
-
-    Raises
-    ------
-    ValueError
-        If the pieces of all ranks are not numbered 0, 1, 2, ...
+    To be used in a ``with`` block, at whose end the other ranks stop serving. `pieces` are those of
+    rank 0, by position among all. A ValueError is raised if the pieces of all ranks are not
+    numbered 0, 1, 2, ...
     """
 
     def __init__(self, transport: Transport, pieces: Mapping[int, Any]):

@@ -58,24 +58,10 @@ def run_divided(
 ) -> Any:
     """``function(rows, *args)`` with the rows of a table, divided over the workers that have them.
 
-    Parameters
-    ----------
-    table : Table
-    function : callable
-        Of a module, with the same result whenever it is called: it is called again if a worker is
-        lost that had what nobody else had.
-    *args : object
-    label : str
-        What tasks are called on the dashboard.
-    weight : str, optional
-        Name of the column of weights.
-
-    Raises
-    ------
-    ClusterError
-        If there are no workers, the client is closed, or what is lost cannot be made again.
-    Exception
-        What the function raises.
+    The function, of a module, must give the same result whenever it is called: it is called again
+    if a worker is lost with rows that no other worker has. `label` names tasks on the dashboard,
+    `weight` the column of weights. A `ClusterError` is raised if there are no workers, the client
+    is closed, or lost rows cannot be made again; otherwise whatever the function raises.
     """
     return Spread(table, label, weight).run(function, *args)
 
@@ -102,15 +88,8 @@ def _revive(table):
 class Spread:
     """A table, as pieces on workers, for one run of `run_divided`, which has the parameters.
 
-    Parameters
-    ----------
-    facts : mapping of str to mapping, optional
-        What the scheduler has just said of each worker, by address; None asks it.
-
-    Attributes
-    ----------
-    workers : list of str
-        Addresses of those that had rows, when the run is over.
+    `facts` are the scheduler's description of each worker, if it was just requested. After the run,
+    `workers` are the addresses of those that had rows.
     """
 
     def __init__(
@@ -190,7 +169,7 @@ class Spread:
         return self._made(fields, columns, positions)
 
     def _on_gpus(self, spans, workers) -> tuple[list[str], dict[str, dict[int, list[Future]]]]:
-        """What a share calls its columns, and those of each worker by position of the piece.
+        """Names of the columns of a share, and the pieces of each worker by position.
 
         Pieces go to where their rows are, as evenly as that allows. Rows that move do so before the
         ranks begin, and as arrays, which go from GPU to GPU.
@@ -336,14 +315,8 @@ def _with_rows(holders: Holders, shape, function, args):
 def fetch(client: Client, futures: Sequence[Future], *, values: bool = True) -> list[Any]:
     """Results of tasks, waited for as long as the cluster is at work.
 
-    Raises
-    ------
-    Lost
-        If something that they need was lost with its worker.
-    WorkersDied
-        If workers died whenever they ran one of them.
-    ClusterError
-        If the client is closed, or nobody works on them for as long as `waiting.patience` says.
+    `Lost` is raised if something that they need was lost with its worker, `WorkersDied` if workers
+    died whenever they ran one of them, and a `ClusterError` as of `wait_until_done`.
     """
     try:
         if values:

@@ -1,9 +1,8 @@
 """Pieces of rows that are Dask futures: `gpuml.data.Holders` whose sums are a tree of tasks.
 
-The caller works in this process; what it calls travels to the workers that have the pieces, and
-sums come back. Tasks are pure, so the scheduler makes again what a lost worker had. What it cannot
-make, because it rests on rows that were sent, is asked for again here: those pieces alone, and the
-sum that was waited for.
+The caller works in this process; its functions travel to the workers that have the pieces, and sums
+come back. Tasks are pure, so the scheduler makes again what a lost worker had. If it cannot,
+because a piece depends on rows that were sent, those pieces and the sum are requested again here.
 """
 
 import operator
@@ -42,7 +41,7 @@ class WorkersDied(ClusterError):
 
 
 class Futures:
-    """All futures of some work, to be let go when it is over, however it ends.
+    """All futures of some work, to be released when it is over, however it ends.
 
     Errors keep frames, and frames keep futures, so that dropping them is not enough.
     """
@@ -64,25 +63,12 @@ class Futures:
 
 @dataclass(frozen=True)
 class TaskHolders:
-    """Pieces that are futures.
+    """Pieces that are futures, in the order of the rows; lost ones are replaced.
 
-    Attributes
-    ----------
-    client : Client
-    pieces : list of Futures
-        In the order of the rows; lost ones are replaced.
-    fetch : callable ``(list of Futures) -> list``
-        Waits for results in bounded time.
-    label : str
-        What tasks are called on the dashboard.
-    resources : dict
-        Dask resources that tasks need.
-    place : Place
-        Where results come to: the memory of this process.
-    make : callable, optional
-        Makes pieces again that were lost with rows that were sent. Without it, that is an error.
-    futures : Futures
-        Notes what is made.
+    `fetch` waits for results in bounded time. `label` names tasks on the dashboard, `resources` are
+    Dask's, `place` is the memory of this process. `make` makes pieces again that were lost with
+    rows that were sent; without it, their loss is an error. `futures` notes whatever is made, for
+    release.
     """
 
     client: Client
