@@ -5,7 +5,6 @@ does. Given rows on a cluster it fits them where they are; its fitted attributes
 NumPy arrays, so that it is cloned, pickled and used like any other.
 """
 
-import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -29,6 +28,12 @@ from gpuml.divided import HOST, DividedRows, Share, moved
 from gpuml.divided.fitting import fit_divided
 from gpuml_dask import predict as blockwise
 from gpuml_dask._dask import meta_of
+from gpuml_dask._documents import (
+    docstring_of_gpuml,
+    name_on_one_device,
+    of_gpuml,
+    with_sections,
+)
 from gpuml_dask.client import the_client
 from gpuml_dask.rows import blocks
 from gpuml_dask.rows.lazy import client_of, lives_on_workers
@@ -71,33 +76,15 @@ def documented(how: str, example: str) -> Callable[[type], type]:
     """
 
     def decorate(kind):
-        other = _of_gpuml(kind)
-        theirs = inspect.cleandoc(other.__doc__ or "")  # None under python -OO
-        head, _, sections = theirs.partition("\nParameters\n")
+        head = docstring_of_gpuml(kind).partition("\nParameters\n")[0]
         before, formula, after = head.partition("\n\n.. math::")
         problem = before + formula + after.partition("\n\n")[0].rstrip(",\n")
-        module, name = kind.__module__, kind.__name__
-        one = ".".join((*other.__module__.split(".")[:2], name))
-        also = "See Also\n--------\n"
-        kind.__doc__ = "\n".join(
-            (
-                f"{problem}\n",
-                fill(ON_WORKERS.format(one=one, how=how), 100),
-                "\nParameters",
-                sections.partition("\nExamples\n")[0].replace(
-                    also, f"{also}{one} : The same on one device.\n"
-                ),
-                EXAMPLE.format(module=module, name=name) + example,
-            )
-        )
+        fits = fill(ON_WORKERS.format(one=name_on_one_device(kind), how=how), 100)
+        examples = EXAMPLE.format(module=kind.__module__, name=kind.__name__) + example
+        kind.__doc__ = with_sections(kind, f"{problem}\n\n{fits}", examples)
         return kind
 
     return decorate
-
-
-def _of_gpuml(kind):
-    """The class of gpuml that a class of this package derives from."""
-    return next(k for k in kind.__mro__ if k.__module__.startswith("gpuml."))
 
 
 class OnWorkers(_Model):
@@ -281,7 +268,7 @@ def check_names(names: Sequence[Any] | None) -> None:
 
 def bare(estimator: Any) -> Any:
     """The class of gpuml with the same parameters: workers need not import this package's."""
-    return _of_gpuml(type(estimator))(**clone(estimator).get_params(deep=False))
+    return of_gpuml(type(estimator))(**clone(estimator).get_params(deep=False))
 
 
 def fit_table(estimator: Any, table: Table, find: Find | None = None) -> dict[str, Any]:
