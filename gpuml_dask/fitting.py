@@ -61,6 +61,14 @@ Examples
 >>> from {module} import {name}
 >>> X = da.random.default_rng(0).random((300, 3), chunks=(100, 3))
 """
+# Examples of `documented`, by what they print: y and the model are filled in.
+SCORED = """\
+>>> y = {}
+>>> with Client(processes=False, dashboard_address=":0") as client:
+...     model = {}.fit(X, y)
+...     round(model.score(X, y), {})
+{}
+"""
 TRANSFORMED = """\
 >>> with Client(processes=False, dashboard_address=":0") as client:
 ...     step = {}.fit(X)
