@@ -30,6 +30,13 @@ def meta_of(x: Any) -> Any:
     return getattr(x, "_meta", x)
 
 
+def is_on_gpu(x: Any) -> bool:
+    """Whether the chunks of a collection are arrays, or packed codes, in the memory of GPUs."""
+    meta = meta_of(x)
+    meta = getattr(meta, "data", meta)  # the bytes of packed codes
+    return type(meta).__module__.partition(".")[0] == "cupy"
+
+
 def array_of(
     name: str,
     tasks: Mapping[Any, Any],

@@ -13,7 +13,7 @@ from gpuml.encodings import Packed
 from gpuml.linalg import checked_plan, checked_random
 from gpuml.reading.sources import Source
 from gpuml.solvers.compressed import Plan
-from gpuml_dask._dask import lowered, meta_of
+from gpuml_dask._dask import is_on_gpu, lowered, meta_of
 from gpuml_dask.rows.lazy import as_collection
 
 ITERATORS = ("power", "QR")
@@ -70,7 +70,7 @@ class Matrix:
     @property
     def on_gpu(self) -> bool:
         """Whether chunks are in the memory of GPUs."""
-        return type(self.meta).__module__.partition(".")[0] == "cupy"
+        return is_on_gpu(self.array)
 
     @property
     def may_miss(self) -> bool:

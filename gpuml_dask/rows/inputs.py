@@ -60,7 +60,7 @@ class LocalRows:
 
     def _can_be_uploaded(self):
         is_numeric_array = isinstance(self.block, np.ndarray) and self.block.dtype.kind in "fiub"
-        return is_numeric_array or is_pandas(self.block)
+        return is_numeric_array or blocks.library_of(self.block) == "pandas"
 
 
 @dataclass(frozen=True)
@@ -190,11 +190,6 @@ def len_of(block: Any) -> int:
     return block.shape[0] if hasattr(block, "shape") else len(block)
 
 
-def is_pandas(x: Any) -> bool:
-    """Whether `x` is of pandas."""
-    return type(x).__module__.partition(".")[0] == "pandas"
-
-
 def chunk_sizes(source: LocalRows, chunks: Any = None) -> tuple[int, ...]:
     """Rows per chunk of local rows: by bytes, for any cluster."""
     n_rows = len_of(source.block)
@@ -240,7 +235,7 @@ def _local(x):
 
 
 def _from_arrow(x):
-    is_arrow = type(x).__module__.partition(".")[0] == "pyarrow" and hasattr(x, "column_names")
+    is_arrow = blocks.library_of(x) == "pyarrow" and hasattr(x, "column_names")
     return x.to_pandas() if is_arrow else x
 
 
@@ -318,39 +313,24 @@ def _array_rows(x):
         n_rows=int(sum(x.chunks[0])) if known else None,
         tail=None if any(np.isnan(size) for size in tail) else tuple(int(size) for size in tail),
         dtype=x.dtype,
-        are_arrays=isinstance(meta, np.ndarray) or _is_of(meta, "cupy"),
-        on_gpu=_is_of(meta, "cupy"),
+        are_arrays=isinstance(meta, np.ndarray) or blocks.library_of(meta) == "cupy",
+        on_gpu=blocks.library_of(meta) == "cupy",
     )
     return CollectionRows(x, facts)
 
 
 def _frame_rows(x):
     meta = meta_of(x)
+    facts = Facts(tail=(), are_arrays=False, on_gpu=blocks.library_of(meta) == "cudf")
     if x.ndim == 1:
-        return CollectionRows(x, Facts(tail=(), are_arrays=False, on_gpu=_is_of(meta, "cudf")))
-    columns = list(x.columns)
-    return CollectionRows(
-        x,
-        Facts(
-            tail=(len(columns),),
-            dtype=blocks.frame_dtype(meta),
-            columns=columns,
-            are_arrays=False,
-            on_gpu=_is_of(meta, "cudf"),
-        ),
-    )
-
-
-def _is_of(meta, library):
-    return type(meta).__module__.partition(".")[0] == library
+        return CollectionRows(x, facts)
+    names, dtype = list(x.columns), blocks.frame_dtype(meta)
+    return CollectionRows(x, replace(facts, tail=(len(names),), dtype=dtype, columns=names))
 
 
 def _renamed(collection, attempt):
     """The same collection with new keys at the end: keys of lost futures cannot be reused."""
-    apply = collection.map_partitions if _is_frame(collection) else collection.map_blocks
-    dtype = {} if _is_frame(collection) else {"dtype": collection.dtype}
-    return apply(blocks.same_again, attempt, meta=meta_of(collection), **dtype)
-
-
-def _is_frame(collection):
-    return hasattr(collection, "to_dask_array")
+    meta = meta_of(collection)
+    if hasattr(collection, "to_dask_array"):
+        return collection.map_partitions(blocks.same_again, attempt, meta=meta)
+    return collection.map_blocks(blocks.same_again, attempt, meta=meta, dtype=collection.dtype)

@@ -13,6 +13,7 @@ from distributed import Client, Future
 
 from gpuml_dask._dask import array_of
 from gpuml_dask.errors import ClusterError
+from gpuml_dask.rows.blocks import upload
 from gpuml_dask.rows.inputs import twin
 from gpuml_dask.rows.placement import Placed
 
@@ -81,10 +82,7 @@ def _chunks(
     on_gpu: bool = False,
 ) -> da.Array:
     meta: Any = np.empty((0,) * (1 + len(tail)), dtype=dtype)
-    if on_gpu:
-        import cupy
-
-        meta = cupy.asarray(meta)
+    meta = upload(meta) if on_gpu else meta
     tasks = [delayed(part) for part in parts]
     name = f"rows-{tokenize([task.key for task in tasks])}"
     # `da.concatenate` would make arrays of DataFrames.

@@ -186,7 +186,7 @@ class Round:
         if results is not None:
             self.groups.update(dict.fromkeys(group.positions, (group, None)))
         else:
-            results = self._finished.cut_group(group)
+            results = self._finished.group(group, late=True)
         for candidate, each in zip(group.positions, results or (), strict=bool(results)):
             self.table[candidate] = dict(enumerate(each))
             self._n_found += len(each)
@@ -226,7 +226,7 @@ class Round:
         spots = {(n, split) for n in group.positions for split in range(n_splits)}
         if all(split in self.table[n] for n, split in spots) and not spots & self._killed:
             rows = [[self.table[n][split] for split in range(n_splits)] for n in group.positions]
-            self._finished.put_cut_group(group, rows)
+            self._finished.put_group(group, rows, late=True)
 
     # ------------------------------------------------------------ results
 

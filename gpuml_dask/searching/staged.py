@@ -8,6 +8,7 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import cloudpickle
@@ -193,38 +194,32 @@ class PlacedRunner(Runner):
 
     def _submit_staged(self, units, keys, kinds):
         """Units, and their first steps once each; nobody else has those, so they go with them."""
-        firsts: dict[Any, Future] = {}
-        arguments, futures = self._inputs.arguments(), []
-        of_first, of_rest = kinds.demand("cpu"), kinds.demand("gpu")
-        asked_first, asked_rest = asked_resources(of_first), asked_resources(of_rest)
+        firsts: dict[Any, tuple[Any, str]] = {}
         for unit, key in zip(units, keys, strict=True):
-            first, number = unit.first, key[1]
-            what = first.prefix, first.split
-            if what not in firsts:
-                firsts[what] = self.client.submit(
-                    run_first,
-                    cloudpickle.dumps(first),
-                    key=(f"{first.title}-{self._token}", number),
-                    resources=asked_first or None,
-                    pure=False,
-                    **arguments,
-                )
-                # Who dies with it, dies with the unit.
-                self._submitted[firsts[what].key] = unit
-            futures.append(
-                self.client.submit(
-                    run_rest,
-                    cloudpickle.dumps(unit),
-                    key=key,
-                    resources=asked_rest or None,
-                    pure=False,
-                    spec=arguments["spec"],
-                    first=firsts[what],
-                )
-            )
-            self._demands[key] = frozenset((*of_first, *of_rest))
-            self._firsts[key] = firsts[what].key
-        return futures
+            firsts.setdefault(_what(unit.first), (unit, key[1]))
+        of_first, of_rest = kinds.demand("cpu"), kinds.demand("gpu")
+        arguments, submit = self._inputs.arguments(), partial(self.client.map, pure=False)
+        made = submit(
+            run_first,
+            [cloudpickle.dumps(unit.first) for unit, _ in firsts.values()],
+            key=[(f"{u.first.title}-{self._token}", number) for u, number in firsts.values()],
+            resources=asked_resources(of_first) or None,
+            **arguments,
+        )
+        # A worker that dies with first steps counts as one that dies with the unit.
+        self._submitted.update((f.key, u) for f, (u, _) in zip(made, firsts.values(), strict=True))
+        future_of = dict(zip(firsts, made, strict=True))
+        needed = [future_of[_what(unit.first)] for unit in units]
+        self._firsts.update((key, first.key) for key, first in zip(keys, needed, strict=True))
+        self._demands.update(dict.fromkeys(keys, frozenset((*of_first, *of_rest))))
+        return submit(
+            run_rest,
+            [cloudpickle.dumps(unit) for unit in units],
+            needed,
+            key=keys,
+            resources=asked_resources(of_rest) or None,
+            spec=arguments["spec"],
+        )
 
     def _waiting_for(self, key):
         return [k for k in self._running if key in (k, self._firsts.get(k))]
@@ -248,6 +243,10 @@ class PlacedRunner(Runner):
             self.add(units)
 
 
+def _what(first):
+    return first.prefix, first.split
+
+
 def readers(units: Sequence[Any], kinds: Kinds) -> list[str]:
     """Workers that are going to read the rows, as many as there are units for each kind."""
     found: dict[str, None] = {}
@@ -269,7 +268,7 @@ def run_first(packed: bytes, spec: Spec, **rows: Any) -> First:
     return First(prepared, tuple(warned))
 
 
-def run_rest(packed: bytes, spec: Spec, first: First) -> Done:
+def run_rest(packed: bytes, first: First, spec: Spec) -> Done:
     """Run a unit whose first steps are done."""
     unit = cloudpickle.loads(packed)
     with small_arrays(), as_user(spec) as warned:

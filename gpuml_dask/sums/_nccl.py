@@ -67,7 +67,7 @@ class NcclTransport(FramedTransport):
 
 
 class NcclLink:
-    """Transfers between GPUs: `gpuml_dask.sums._frames.Link`."""
+    """Transfers of buffers between GPUs; see `gpuml_dask.sums._frames.FramedTransport`."""
 
     def __init__(self, invitation: Any, rank: int, size: int):
         import cupy
