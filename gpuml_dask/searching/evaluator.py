@@ -4,7 +4,7 @@ import uuid
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sklearn
@@ -44,6 +44,22 @@ NO_LIMIT = (
 )
 
 
+@dataclass(eq=False)
+class OnCluster:
+    """What all evaluators of a search on a cluster have in common.
+
+    `checkpoints` keep finished work, if any. `fit_timeout` are the seconds that a fit of the table
+    may take. `elsewhere` are arrays of this process, each with the `Placed` that stands for it on
+    workers. `patience` are the seconds to wait for a cluster that does no work.
+    """
+
+    client: Client
+    checkpoints: Checkpoints | None = None
+    fit_timeout: float | None = None
+    elsewhere: list[tuple[Any, Placed]] = field(default_factory=list)
+    patience: float = field(default_factory=patience)
+
+
 class ClusterEvaluator:
     """Evaluates candidates of a job on the workers of a cluster, round after round.
 
@@ -52,9 +68,7 @@ class ClusterEvaluator:
     are those of one machine, bit for bit. Groups of much data are fitted with the rows divided
     (`ByRows`).
 
-    `elsewhere` are arrays of this process that workers have too. `refits`: the candidate of the
-    best mean score is going to be refitted. `fit_timeout` are the seconds that a fit of the table
-    may take.
+    `refits`: the candidate of the best mean score is going to be refitted.
 
     Of all rounds so far, `steps` say what was done, `n_done` is the number of candidates, and
     `names` are the units of work, as on the dashboard. `grown` is as of gpuml's `Evaluator`, and
@@ -63,22 +77,10 @@ class ClusterEvaluator:
 
     grown: Grown | None = None
 
-    def __init__(
-        self,
-        job: Job,
-        client: Client,
-        *,
-        elsewhere: Sequence[tuple[Any, Placed]] = (),
-        checkpoints: Checkpoints | None = None,
-        refits: bool = False,
-        fit_timeout: float | None = None,
-    ):
-        self.job, self.client, self._elsewhere = job, client, elsewhere
-        self._refits, self._fit_timeout = refits, fit_timeout
+    def __init__(self, job: Job, on: OnCluster, *, refits: bool = False):
+        self.job, self.on, self.client, self._refits = job, on, on.client, refits
         self._divided: ByRows | None = None
         self._by_rows: set[int] = set()
-        self._checkpoints = checkpoints
-        self.patience = patience()
         self.steps: list[Step] = []
         self.n_done = 0
         self.names: list[str] = []
@@ -108,10 +110,11 @@ class ClusterEvaluator:
         if n_splits == 0:
             return []
         n_units = min(UNITS, len(candidates) * n_splits)
-        facts = workers_there(self.client, self.patience, n_wanted=n_units)
-        if self._fit_timeout is not None:
+        facts = workers_there(self.client, self.on.patience, n_wanted=n_units)
+        if self.on.fit_timeout is not None:
             check_restartable(facts)
-        finished = self._checkpoints.open(self.job, candidates) if self._checkpoints else None
+        checkpoints = self.on.checkpoints
+        finished = checkpoints.open(self.job, candidates) if checkpoints else None
         placer = Placer(self.job, kinds_among(facts))
         self._round = round_ = Round(self.job, candidates, self.n_done, finished, placer)
         groups = self._groups_of(candidates, round_)
@@ -119,7 +122,7 @@ class ClusterEvaluator:
         if self.job.task.verbose > 1:
             print(plan)
         if plan.mode != "whole":
-            if self._fit_timeout is not None:
+            if self.on.fit_timeout is not None:
                 warnings.warn(NO_LIMIT, UserWarning, stacklevel=2)
             groups = self._fit_by_rows(round_, groups, facts)
         self._run_round(round_, groups)
@@ -145,7 +148,11 @@ class ClusterEvaluator:
             placing = Placing(placing.kind)  # its models are there already
         kind = StagedRefit if placing.first else RefitUnit
         unit = kind(title, "all rows", candidate, params, group, placing)
-        ((_, done),) = self._run([unit], [worker] if worker else [])
+        self._note([unit])
+        homes = [worker] if worker else []
+        with closing(self._runner(None).run([unit], workers=homes)) as results:
+            ((_, done),) = results
+        self._tell(done)
         if isinstance(done, Killed):
             raise ClusterError(
                 f"The best model could not be fitted to all rows: {done.reason}. "
@@ -155,13 +162,7 @@ class ClusterEvaluator:
 
     def with_splits(self, splits: Sequence[AnySplit]) -> "ClusterEvaluator":
         """An evaluator of the same rows in other splits; what workers have serves both."""
-        other = ClusterEvaluator(
-            replace(self.job, splits=splits),
-            self.client,
-            elsewhere=self._elsewhere,
-            checkpoints=self._checkpoints,
-            fit_timeout=self._fit_timeout,
-        )
+        other = ClusterEvaluator(replace(self.job, splits=splits), self.on)
         other._search, other._shared = self._search, self._send_once()
         self._others.append(other)
         return other
@@ -218,7 +219,7 @@ class ClusterEvaluator:
 
         with (
             progress_bar(round_.n_fits, text, enabled=enabled) as bar,
-            closing(self._runner(self._fit_timeout).run(units, more=more)) as results,
+            closing(self._runner(self.on.fit_timeout).run(units, more=more)) as results,
         ):
             for unit, done in results:
                 missing = round_.n_fits
@@ -230,16 +231,8 @@ class ClusterEvaluator:
 
     def _runner(self, fit_timeout):
         return PlacedRunner(
-            self.client, self._sent(), patience=self.patience, fit_timeout=fit_timeout
+            self.client, self._sent(), patience=self.on.patience, fit_timeout=fit_timeout
         )
-
-    def _run(self, units, workers):
-        self._note(units)
-        with closing(self._runner(None).run(units, workers=workers)) as results:
-            out = list(results)
-        for _, done in out:
-            self._tell(done)
-        return out
 
     def _note(self, units):
         n_before = len(self.names)
@@ -251,7 +244,7 @@ class ClusterEvaluator:
 
     def _send_once(self) -> tuple:
         if self._shared is None:
-            self._shared = send_rows(self.client, self.job, self._elsewhere)
+            self._shared = send_rows(self.client, self.job, self.on.elsewhere)
         return self._shared
 
     def _sent(self) -> SearchInputs:
@@ -267,7 +260,7 @@ class ClusterEvaluator:
                 list(warnings.filters),
                 uuid.uuid4().hex,
                 self._search,
-                self._fit_timeout,
+                self.on.fit_timeout,
             )
             self._inputs = SearchInputs(self.client, spec, rows)
         return self._inputs
@@ -282,7 +275,7 @@ class ClusterEvaluator:
         if self._divided is None:
             self._divided = ByRows(self.job, self.client)
         # With a checkpoint, what is finished must not wait for what is not.
-        together = [[group] for group in missing] if self._checkpoints else [missing]
+        together = [[group] for group in missing] if self.on.checkpoints else [missing]
         left: list[Group] = []
         for part in together:
             left += self._fit_part_by_rows(round_, part, missing, facts)
