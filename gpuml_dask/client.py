@@ -126,7 +126,9 @@ def client_for(client: Any, scheduler: Any) -> Iterator[Client | None]:
     name = chosen.lower() if named else None
     if chosen is None or name in CURRENT:
         chosen, named = current_client(), False
-    if chosen is None or name in LOCAL_SCHEDULERS or (client is None and _is_get(chosen)):
+    # Such as `dask.threaded.get`.
+    is_function = callable(chosen) and not isinstance(chosen, type | Cluster)
+    if chosen is None or name in LOCAL_SCHEDULERS or (client is None and is_function):
         yield None
     elif named:
         raise ValueError(
@@ -136,8 +138,3 @@ def client_for(client: Any, scheduler: Any) -> Iterator[Client | None]:
     else:
         with the_client(chosen) as found:
             yield found
-
-
-def _is_get(chosen: Any) -> bool:
-    """Whether `chosen` is a scheduler function, such as ``dask.threaded.get``."""
-    return callable(chosen) and not isinstance(chosen, type | Cluster)

@@ -18,6 +18,7 @@ from gpuml_dask.rows.lazy import client_of, lives_on_workers
 from gpuml_dask.rows.placement import Table, place
 from gpuml_dask.rows.unread import Chunk
 from gpuml_dask.searching.warned import recorded, tell
+from gpuml_dask.sums.columns import fitted_attributes
 from gpuml_dask.sums.divided import fetch, repeated
 
 FROM_MOMENTS = (
@@ -108,8 +109,7 @@ def _in_order(table: Table, model: Any, batch: int | None, least: int):
         options = batch, least, get_config(), filters
         state = table.X.rows.submit(_update, state, rows, *options, key=key)
     ((model, found),) = fetch(table.client, [state])
-    kept = model.get_params(deep=False)
-    return {name: value for name, value in vars(model).items() if name not in kept}, found
+    return fitted_attributes(model), found
 
 
 def _bounds(sizes: Sequence[int], batch: int | None, least: int) -> list[tuple[int, int]]:

@@ -39,7 +39,7 @@ from gpuml_dask.rows import blocks
 from gpuml_dask.rows.lazy import client_of, lives_on_workers
 from gpuml_dask.rows.placement import Table, place
 from gpuml_dask.searching.warned import recorded, tell
-from gpuml_dask.sums.columns import Find, fit_columns
+from gpuml_dask.sums.columns import Find, fit_columns, fitted_attributes
 from gpuml_dask.sums.divided import fetch, repeated, run_divided
 
 # The class after a mixin: mypy need not know it.
@@ -125,13 +125,14 @@ class OnWorkers(_Model):
                 "is None."
             )
         find: Find | None = self.of_columns
-        if find is None:
-            _check_kinds(X)
+        numeric, memory = find is None, "auto" if find is None else None
+        if numeric and blocks.is_frame(meta_of(X)):
+            blocks.check_columns(meta_of(X))  # before anything is computed
         scalar = isinstance(sample_weight, Number)
         columns = {} if sample_weight is None or scalar else {"sample_weight": sample_weight}
         with (
             the_client(client_of(X, y, sample_weight)) as client,
-            place(X, y, columns, client=client, **_placing(find is None)) as table,
+            place(X, y, columns, client=client, numeric=numeric, memory=memory) as table,
             _weighted(table, sample_weight) if scalar else nullcontext(table) as table,
         ):
             check_names(table.columns_names)
@@ -227,22 +228,10 @@ METHODS: dict[str, Callable[..., Any]] = {
 }
 
 
-def _placing(numeric: bool) -> dict[str, Any]:
-    """How rows are placed: sums over numbers need not have all of them in memory."""
-    return {"numeric": numeric, "memory": "auto" if numeric else None}
-
-
 def _weighted(table: Table, weight: Any) -> Table:
     """The rows of a table, with equal weights."""
     weights = np.full(table.n_rows, weight, dtype=np.float64)
     return place(table.X, table.y, {"sample_weight": weights}, client=table.client)
-
-
-def _check_kinds(X: Any) -> None:
-    """Refuse columns of dates before computing anything, if the dtypes of X are known."""
-    frame = meta_of(X)
-    if blocks.is_frame(frame):
-        blocks.check_columns(frame)
 
 
 def _tell_of_column(estimator: Any, y_shape: tuple[int, ...] | None) -> None:
@@ -312,13 +301,10 @@ def _fit_rows(rows: DividedRows, estimator, weighted, filters):
                 raise
             # Sums over rows take no missing values, but this estimator does. What it refuses, it
             # refuses also without them, and then the rows stay where they are.
-            fit_divided(estimator, _without_missing(rows), weighted=weighted)
+            filled = replace(rows, shares=rows.shares.map(_zeros_for_missing))
+            fit_divided(estimator, filled, weighted=weighted)
             raise NeedsAllRows("Sums over rows take no missing values.") from error
     return moved(fitted, HOST), found
-
-
-def _without_missing(rows: DividedRows) -> DividedRows:
-    return replace(rows, shares=rows.shares.map(_zeros_for_missing))
 
 
 def _zeros_for_missing(share: Share) -> Share:
@@ -349,5 +335,4 @@ def _fit_one(estimator, names, settings: Mapping, filters, *columns):
     X, y = given.pop("X"), given.pop("y", None)
     with config_context(**settings), recorded(filters) as found:
         model = estimator.fit(X, **given) if y is None else estimator.fit(X, y, **given)
-    fitted = {n: v for n, v in vars(model).items() if n not in model.get_params(deep=False)}
-    return moved(fitted, HOST), found
+    return moved(fitted_attributes(model), HOST), found

@@ -355,8 +355,9 @@ def _result_of_a_row(model, method, X):
     except Exception:
         # Frames have names to check. Else the made-up values may be at fault (a category that the
         # model does not know), and blocks will tell.
+        names = getattr(model, "feature_names_in_", None)
         named = isinstance(X, dd.DataFrame) and method != "inverse_transform"
-        if named and _names_differ(model, X):
+        if named and names is not None and list(names) != list(X.columns):
             raise
         return _guess(model, method, X)
     return result[:0]
@@ -376,11 +377,6 @@ def _made_up_row(model, X, n_features):
     if hasattr(meta, "tocsr"):
         return type(meta)(np.ones((1, width), dtype=meta.dtype))
     return np.ones_like(meta, shape=(1, width))
-
-
-def _names_differ(model, X):
-    names = getattr(model, "feature_names_in_", None)
-    return names is not None and list(names) != list(X.columns)
 
 
 def _guess(model, method, X):

@@ -154,7 +154,8 @@ class _There:
 
     def kept(self, collections: Sequence[Any]) -> Sequence[Any]:
         """The same collections, computed on the cluster."""
-        found = self._persist(collections)
+        with _quiet():
+            found = self.client.persist(list(collections), resources=self._demand or None)
         futures = [future for each in found for future in self._noted(each)]
         fetch(self.client, futures, values=False)
         for future in futures:
@@ -172,10 +173,6 @@ class _There:
         futures = futures_of(collection)
         self.futures.add([future for future in futures if id(future) not in self._theirs])
         return futures
-
-    def _persist(self, collections):
-        with _quiet():
-            return self.client.persist(list(collections), resources=self._demand or None)
 
     def revive(self) -> bool:
         """Raise an error if the user's chunks are lost; Dask makes again whatever tasks made."""

@@ -188,12 +188,9 @@ class Rows:
         return [self._blocks, self._arrays, self._whole]
 
     def _convert(self, missing, word):
-        chunks, keys = (
-            self._blocks.futures(),
-            [(f"array-of-{self.name}-{word}", i) for i in missing],
-        )
-        some = [chunks[i] for i in missing]
-        return self.map(blocks.as_rows, some, keys=keys, dtype=self.dtype)
+        chunks = self._blocks.futures()
+        keys = [(f"array-of-{self.name}-{word}", i) for i in missing]
+        return self.map(blocks.as_rows, [chunks[i] for i in missing], keys=keys, dtype=self.dtype)
 
     def _join(self, missing, word):
         return [self.submit(blocks.join, *self.to_be_joined(), key=f"whole-{self.name}-{word}")]

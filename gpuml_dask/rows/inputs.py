@@ -219,7 +219,8 @@ def sizes_of(chunks: int | Sequence[int], n_rows: int) -> tuple[int, ...]:
 
 
 def _local_matrix(x, name):
-    x = _from_arrow(x)
+    if blocks.library_of(x) == "pyarrow" and hasattr(x, "column_names"):
+        x = x.to_pandas()
     if blocks.is_frame(x):
         return _local(x)
     if not isinstance(x, np.ndarray) and hasattr(x, "shape") and not hasattr(x, "iloc"):
@@ -232,11 +233,6 @@ def _local_matrix(x, name):
 def _local(x):
     block = x if blocks.is_frame(x) else blocks.as_rows(x)
     return LocalRows(block, blocks.describe(block))
-
-
-def _from_arrow(x):
-    is_arrow = blocks.library_of(x) == "pyarrow" and hasattr(x, "column_names")
-    return x.to_pandas() if is_arrow else x
 
 
 def _nbytes(block):
@@ -256,7 +252,8 @@ def _remote(x, name):
     """The source for rows on workers, or computed there; None for local data."""
     if isinstance(x, Delayed | Future):
         return TaskRows([x])
-    if isinstance(x, list | tuple) and len(x) and _is_remote_part(x[0]):
+    is_list = isinstance(x, list | tuple) and len(x)
+    if is_list and (isinstance(x[0], Future) or dask.is_dask_collection(x[0])):
         _check_parts(x, name)
         return TaskRows(list(x))
     if not dask.is_dask_collection(x):
@@ -266,10 +263,6 @@ def _remote(x, name):
     if hasattr(x, "to_dask_array"):
         return _frame_rows(x)
     raise TypeError(f"{type(x).__name__} has no rows; pass a dask array or a dask dataframe.")
-
-
-def _is_remote_part(x):
-    return isinstance(x, Future) or dask.is_dask_collection(x)
 
 
 def _check_parts(parts, name):

@@ -216,7 +216,8 @@ class GroupUnit:
             if not found:
                 refusal = evaluator.refused.get(self.group.positions[0], NOTHING)
                 return refusal, [Step(0, 0, place_name(evaluator.job.X), "")]
-            return _by_split(found), evaluator.steps[n_before:]
+            by_split = [(c, s, each) for c, results in found for s, each in enumerate(results)]
+            return by_split, evaluator.steps[n_before:]
 
 
 @dataclass(frozen=True)
@@ -298,12 +299,6 @@ Unit = GroupUnit | SplitUnit | RefitUnit
 
 def _of_one(split, position):
     return f"fold {split + 1} candidate {position}"
-
-
-def _by_split(found):
-    return [
-        (position, s, result) for position, results in found for s, result in enumerate(results)
-    ]
 
 
 def unpacked(packed: bytes) -> Any:

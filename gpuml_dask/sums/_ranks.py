@@ -15,6 +15,7 @@ import traceback
 import weakref
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any, NamedTuple
 
 from gpuml.data import Place
@@ -243,7 +244,7 @@ class Driver:
         """
         if each_with is not None and len(each_with) != len(self):
             raise ValueError(f"{len(self)} pieces, but each_with has {len(each_with)} elements.")
-        target = self._ranks.new_name()
+        target = next(self._ranks.names)
         own = None if each_with is None else list(each_with)
         self._ranks.later(self._order("map", function, args, target=target, each_with=own))
         mapped = object.__new__(type(self))
@@ -285,13 +286,9 @@ class _Ranks:
         self.transport = transport
         self.forget: list[int] = []
         self._own = own
-        self._names = 0
+        self.names = count(1)
         self._later: list[Message] = []
         self._stopped = False
-
-    def new_name(self):
-        self._names += 1
-        return self._names
 
     def later(self, order) -> None:
         """Have an order done before the next command, in one message with it."""

@@ -54,7 +54,13 @@ def fit_columns(estimator: Any, table: Table, find: Find, label: str) -> dict[st
             model = repeated(table, attempt)
     finally:
         futures.release()
-    return {n: v for n, v in vars(model).items() if n not in model.get_params(deep=False)}
+    return fitted_attributes(model)
+
+
+def fitted_attributes(model: Any) -> dict[str, Any]:
+    """All attributes of a model but its parameters."""
+    params = model.get_params(deep=False)
+    return {name: value for name, value in vars(model).items() if name not in params}
 
 
 # ---------------------------------------------------------------- encoders

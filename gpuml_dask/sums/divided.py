@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 from uuid import uuid4
 
@@ -155,7 +155,7 @@ class Spread:
     def _bounds(self, on_gpus):
         table = self.table
         row_bytes = max(1, table.shape[1] * table.dtype.itemsize)
-        chunks = _bounds_of(table.sizes)
+        chunks = [0, *accumulate(table.sizes)]
         if table["X"].rows.unread is not None:
             return chunks
         size, joined = block_bytes(), None
@@ -287,13 +287,6 @@ def by_worker(
     for position, (piece, owner) in enumerate(zip(pieces, owners, strict=True)):
         found[owner][position] = piece
     return {worker: own for worker, own in found.items() if own}
-
-
-def _bounds_of(sizes):
-    bounds = [0]
-    for size in sizes:
-        bounds.append(bounds[-1] + size)
-    return bounds
 
 
 def _share(*columns, names):

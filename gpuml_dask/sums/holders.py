@@ -116,7 +116,7 @@ class TaskHolders:
             key = f"gather-{self.label}-{tokenize(object())}"
             parts = self._host_results(function, ())
             with in_touch(self.client):
-                made = self.client.submit(_built, parts, build=build, key=key, pure=False)
+                made = self.client.submit(build, parts, key=key, pure=False)
             return self.futures.add([made])
 
         def make(lost: Sequence[int]) -> list[Future]:
@@ -198,10 +198,6 @@ def _host_result(piece, own, *, function, args):
     if isinstance(piece, Unread):
         return moved(piece.call(function, *args, *own), HOST)
     return moved(function(piece, *args, *own), HOST)
-
-
-def _built(results, *, build):
-    return build(results)
 
 
 def _combined(group, *, combine):
