@@ -104,8 +104,8 @@ def make_cluster(
     TypeError
         If such a number is no integer.
     RuntimeError
-        If GPUs are asked for and there are none, if `protocol` is "ucx" and its package is missing,
-        or if workers cannot be started, for example by a script without
+        If `device` is "cuda" and there are no GPUs, if `protocol` is "ucx" and its package is
+        missing, or if workers cannot be started, for example by a script without
         ``if __name__ == "__main__":``.
 
     Notes

@@ -142,8 +142,8 @@ class OnWorkers(_Model):
 
     def _become(self, fitted: Mapping[str, Any]) -> Any:
         """Take over fitted attributes."""
-        # Names of an earlier fit to a frame: rows without names would be warned of ever after. The
-        # model of an earlier fit by cuML would stand before this one.
+        # Of an earlier fit: names of columns, so that rows without names would raise a warning, and
+        # a model of cuML, which would hide this one.
         for name in ("feature_names_in_", "_fitted", "_lifted"):
             self.__dict__.pop(name, None)
         self.__dict__.update(fitted)

@@ -41,7 +41,7 @@ def from_zarr(
 ) -> da.Array:
     """Return an array in Zarr as a dask array, of CuPy chunks if the workers have GPUs.
 
-    Nothing is read. Blocks are read by whoever needs them, and brought to the GPU there.
+    Nothing is read. Tasks read the blocks that they need, and bring them to the GPU.
 
     Parameters
     ----------
@@ -56,8 +56,8 @@ def from_zarr(
         Dask's setting ``array.chunk-size``, those along the shorter side of a matrix first: then
         most often chunks have all of it, which is best for `gpuml_dask.linalg.svd_compressed`.
     client : distributed.Client, default=None
-        Whose workers are asked for GPUs. None is the current client, or without one this process.
-        gpuml's setting ``device="cpu"`` keeps chunks on the host.
+        Its workers may have GPUs. None is the current client, or without one this process.
+        gpuml's setting ``device="cpu"`` keeps chunks in CPU memory.
     storage_options : mapping, default=None
         For stores behind an URL.
 

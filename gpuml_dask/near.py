@@ -48,8 +48,8 @@ def submit_near(
     if strictly:
         annotations["resources"] = asked_resources(demand)
     else:
-        # Such tasks may run anywhere: Dask sends them also to workers without the resources that
-        # are asked for all of a search.
+        # Such tasks may run anywhere: Dask sends them also to workers without the resources of the
+        # search.
         annotations["allow_other_workers"] = _ByKey(dict.fromkeys(homes, True))
     # Of a graph in one layer: hints of layers are lost where Dask fuses their tasks.
     layer = MaterializedLayer(dict(tasks), annotations=annotations)

@@ -1,4 +1,4 @@
-"""Fitted models on rows that lie in blocks: lazily, a block at a time, where the block is.
+"""Fitted models on rows in blocks: lazily, a block at a time, where the block is.
 
 Any fitted model with scikit-learn's methods will do, of gpuml, scikit-learn, cuML or a user.
 """
@@ -46,7 +46,7 @@ def predict(model: Any, X: Any) -> Any:
     model : estimator
         Fitted; anything with the method ``predict``. It goes to a worker once, not with each block.
     X : dask array, dask dataframe or local rows, of shape (n_samples, n_features)
-        Blocks may be NumPy, CuPy, sparse, pandas or cuDF, and their numbers of rows unknown.
+        Blocks may be NumPy, CuPy, sparse, pandas or cuDF, of known or unknown length.
         Several chunks of columns are joined. Futures and `Delayed` objects (one, or a list of one
         per block) and handles of `gpuml_dask.place` are blocks too. Local rows are handed to the
         model as they are.
@@ -270,7 +270,7 @@ def _is_collection(x):
 
 
 def by_block(model: Any, method: str, X: Any) -> Any:
-    """A method of a model over the blocks of X; see `predict`."""
+    """A method of a model over the blocks of X, lazily; see `predict`."""
     if not lives_on_workers(X):
         return getattr(model, method)(X)
     check_is_fitted(model)
@@ -312,7 +312,7 @@ def _of_block(block, model, method, empty):
 
 
 def _as_array(result):
-    """The result of a model as an array (or sparse matrix); frames as the array they hold."""
+    """The result of a model as an array (or sparse matrix); DataFrames as the array they hold."""
     if hasattr(result, "columns") or hasattr(result, "iloc"):
         return result.values if hasattr(result, "values") else result.to_numpy()
     return result
@@ -331,7 +331,7 @@ def _width_of_rows(model, method):
 
 
 def _check_features(model, X, expected):
-    """Errors of scikit-learn's kind for what can be told without values."""
+    """Raise the errors of scikit-learn's kind that need no values."""
     if X.ndim != 2:
         raise ValueError(
             f"Expected 2D array, got {X.ndim}D array instead. Reshape your data using "
@@ -353,8 +353,8 @@ def _result_of_a_row(model, method, X):
         with np.errstate(all="ignore"):
             result = _as_array(getattr(model, method)(row))
     except Exception:
-        # Frames have names to check. Else the made-up values may be at fault (a category that the
-        # model does not know), and blocks will tell.
+        # DataFrames have names to check. Otherwise the made-up values may be at fault (a category
+        # that the model does not know), and blocks will tell.
         names = getattr(model, "feature_names_in_", None)
         named = isinstance(X, dd.DataFrame) and method != "inverse_transform"
         if named and names is not None and list(names) != list(X.columns):
@@ -380,7 +380,7 @@ def _made_up_row(model, X, n_features):
 
 
 def _guess(model, method, X):
-    """The kind of results by the names of things, where no row can be made up."""
+    """The kind of results from attributes of the model, where no row can be made up."""
     dtype, width = np.dtype(np.float64), _guessed_width(model, method)
     classes = getattr(model, "classes_", None)
     if method == "predict" and array_api_compat.is_numpy_array(classes):

@@ -1,8 +1,8 @@
 """R2, D2 and accuracy from sums over blocks of rows.
 
-For each block of a regression, that is the number of rows, the weight, and per output the weighted
-mean of the targets, their sum of squares about it and that of the residuals. Two such records make
-one (Chan, Golub and LeVeque 1983), so that nothing cancels where targets are large; a tree of fixed
+For each block of a regression, that is how many rows it has, their weight, and per output the
+weighted mean of the targets, their sum of squares about it and that of the residuals. Two such
+records make one (Chan, Golub and LeVeque 1983), so that nothing cancels where targets are large; a tree of fixed
 shape over the blocks makes the result the same on any number of workers. Deviances take the place
 of squares for generalised linear models: they add up the same way, being Bregman divergences.
 """
@@ -133,7 +133,7 @@ def _check_numbers_of_blocks(number, predictions, name):
 
 
 def _of_library(x, like):
-    """`x`, a block of an array or a frame, in the library of `like`."""
+    """`x`, a block of an array or a DataFrame, in the library of `like`."""
     if hasattr(x, "to_cupy") or hasattr(x, "to_numpy"):
         x = x.to_cupy() if hasattr(x, "to_cupy") else x.to_numpy()
     if array_api_compat.is_numpy_array(like):
@@ -187,7 +187,7 @@ def _hits_of_block(predicted, y, weight=None):
     hits = hits if hits.ndim == 1 else hits.all(axis=1)
     total = float(y.shape[0] if weight is None else weight.astype(np.float64).sum())
     right = float((hits if weight is None else weight.astype(np.float64) * hits).sum())
-    # Kept as a sum, not as a mean: numbers of rows add up without rounding.
+    # Kept as a sum, not as a mean: whole numbers add up without rounding.
     nothing = np.zeros(1)
     return Sums(y.shape[0], total, nothing, nothing, right)
 

@@ -164,7 +164,7 @@ def _bound(obj):
 
 
 def _array_parts(x):
-    """Dtype, shape, and digests of blocks of rows, in C order and on the host."""
+    """Dtype, shape, and digests of blocks of rows, in C order and in CPU memory."""
     yield str(x.dtype).encode()
     yield repr(tuple(x.shape)).encode()
     if x.ndim == 0:

@@ -252,7 +252,7 @@ def join_cuts(spans: Sequence[tuple[int, int, int]], blocks: Sequence[Any]) -> A
 
 
 def check_size(block: Any, size: int) -> None:
-    """Refuse a block whose number of rows differs from the declared one."""
+    """Refuse a block that has not as many rows as its collection says."""
     if block.shape[0] != size:
         raise ValueError(
             f"A chunk has {block.shape[0]} rows, and its collection says {size}. A function "

@@ -46,7 +46,7 @@ class LocalRows:
         return max(1, _nbytes(self.block) // max(1, len_of(self.block)))
 
     def to_backend(self) -> "LocalRows":
-        """The same with what Dask's settings say of arrays and frames that are made: on a GPU?"""
+        """The same rows, on the GPU if Dask's settings say so of new arrays or DataFrames."""
         is_frame = blocks.is_frame(self.block)
         wanted = dask.config.get("dataframe.backend" if is_frame else "array.backend", None)
         if wanted not in ("cupy", "cudf") or not self._can_be_uploaded():
@@ -65,7 +65,7 @@ class LocalRows:
 
 @dataclass(frozen=True)
 class CollectionRows:
-    """A dask array, frame or series with all columns in each of its blocks."""
+    """A dask array, DataFrame or series with all columns in each of its blocks."""
 
     collection: Any
     facts: Facts
@@ -186,7 +186,7 @@ def check_column(facts: Facts, name: str) -> None:
 
 
 def len_of(block: Any) -> int:
-    """The number of rows of a local block."""
+    """How many rows a local block has."""
     return block.shape[0] if hasattr(block, "shape") else len(block)
 
 
@@ -277,9 +277,9 @@ def _check_parts(parts, name):
 
 
 def _labels_of_frame(x):
-    """A frame with a single column, not of floats, as arrays of what it holds; all else as it is.
+    """A DataFrame with a single column, not of floats, as arrays of its values.
 
-    It may hold labels, which stay what they are; other frames become arrays of floats.
+    It may hold labels, which stay as they are; other DataFrames become arrays of floats.
     """
     frame = meta_of(x)
     if not blocks.is_frame(frame) or frame.shape[1] != 1:

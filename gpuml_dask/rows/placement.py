@@ -130,14 +130,14 @@ class Table:
         return self._rows(name).arrays()
 
     def blocks(self, name: str) -> list[Future]:
-        """Chunks of one of `names` as `whole` has them: frames of a frame, arrays of all else.
+        """Chunks of one of `names` in the form of `whole`: DataFrames of a DataFrame, else arrays.
 
         The futures are the table's, and are released when it is closed.
         """
         return self._rows(name).to_be_joined()
 
     def whole(self, name: str) -> Future:
-        """All rows of one of `names` in one array on one worker; of a frame, the frame.
+        """All rows of one of `names` in one array, or DataFrame, on one worker.
 
         The future is the table's, and is released when it is closed.
         """

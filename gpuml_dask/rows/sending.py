@@ -162,8 +162,8 @@ def _send_to(client, home, data, n_bytes):
     async def scatter():
         with suppress(Exception):  # a scheduler that takes no code; a lost one will be noticed
             await see_to_rows_of(client, home)
-        # The keys are ours: hashing gigabytes to make some would take longer than sending. A worker
-        # that has just gone is not waited for; others are there.
+        # The keys are given: hashing gigabytes to make some would take longer than sending. A
+        # worker that has just gone is not waited for; there are others.
         sending = asyncio.ensure_future(
             client.scatter(
                 data, workers=[home], direct=direct, hash=False, timeout=GONE_S, asynchronous=True

@@ -49,7 +49,7 @@ class HalvingGridSearchCV(_Halving, halving.HalvingGridSearchCV):
 
     Parameters, attributes and results are those of `gpuml.model_selection.HalvingGridSearchCV`;
     how the cluster is used is as for `gpuml_dask.model_selection.GridSearchCV`. Rows are sent to a
-    worker once for all rounds; of a round it gets the numbers of rows drawn.
+    worker once for all rounds; for each round it gets the indices of the rows drawn.
 
     Examples
     --------

@@ -32,9 +32,9 @@ from gpuml_dask.sums.holders import Lost
 Results = list[dict[str, Any]]
 Facts = Mapping[str, Mapping[str, Any]] | None
 
-# Dask's setting for those who know better than the rule: "whole" or "rows".
+# Dask's setting to override the rule: "whole" or "rows".
 ASKED_PLAN = "gpuml.plan"
-# What sums over rows raise that no candidate is to blame for; all else is a candidate's own.
+# Errors of sums over rows that no candidate causes; all others are a candidate's own.
 FAULTS = (ClusterError, Lost, CancelledError)
 
 
@@ -104,7 +104,7 @@ class ByRows:
         return ", ".join(self._workers)
 
     def close(self) -> None:
-        """Let go of what was sent for this."""
+        """Release the rows that were sent for this."""
         if self._own is not None:
             self._own.close()
             self._own = None
@@ -168,7 +168,7 @@ def _best(scorer, results):
 
 
 def moved_model(best: tuple[int, Any] | None) -> tuple[int, Any] | None:
-    """A model with its arrays on the host, so that a client without a GPU can read it."""
+    """A model with its arrays in CPU memory, so that a client without a GPU can read it."""
     if best is None or best[1] is None:
         return None
     candidate, model = best

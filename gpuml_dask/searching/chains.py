@@ -231,7 +231,7 @@ class ChainRunner(PlacedRunner):
         return key
 
     def _state(self, leg, demand):
-        """The future of the state after a leg, submitted if nobody has it, or ever will."""
+        """The future of the state after a leg, submitted if no worker has it or will have it."""
         future = leg.future
         # The workers that it waits for did not come back.
         stuck = future is not None and not future.done() and not leg.asks <= demand.keys()

@@ -168,7 +168,7 @@ class ClusterEvaluator:
         return other
 
     def close(self) -> None:
-        """Let go of all that is on workers for this search."""
+        """Release all that is on workers for this search."""
         for other in self._others:
             other.close()
         self._inputs = self._shared = None

@@ -15,8 +15,8 @@ Dask runs a task again when its worker dies. What is left to do here:
 * A task that units need, such as a user's own that makes rows, may end its workers too. Where it
   does so for a unit that runs alone, that is a `ClusterError` that names the task: nobody's score
   is at stake.
-* What nobody works on is not waited for without end: a closed client, a cluster without workers,
-  or whose workers take no tasks, or a scheduler that does not come back end in a `ClusterError`.
+* A wait for work that no worker does ends: a closed client, a cluster without workers, or whose
+  workers take no tasks, or a scheduler that does not come back are a `ClusterError`.
 """
 
 import queue
@@ -143,13 +143,12 @@ class Runner:
     ) -> Iterator[tuple[Any, Any]]:
         """Run units and yield each with its result as they come; `add` may be called meanwhile.
 
-        ``more(number of threads, number of units that run or wait)`` is asked for others from time
-        to time: workers come and go.
+        ``more(number of threads, number of units that run or wait)`` is called for others from time
+        to time: workers come and go. `workers` are the preferred ones.
 
-        The result is what the function returned, a `Killed` or a `Late`. The unit may be a part of
-        one that was asked for, if its workers died or it took too long. What the function raised is
-        raised here, and so is what a task raised that makes its arguments. `workers` are where to
-        rather run them.
+        The result is that of the function, a `Killed` or a `Late`. The unit may be a part of
+        another one, if that one's workers died or it took too long. Errors of the function are
+        raised here, and those of tasks that make its arguments.
         """
         try:
             self.add(units, workers=workers)
@@ -181,7 +180,7 @@ class Runner:
             return
         keys: list = []
         for unit in units:
-            # Dask groups tasks by what stands before the token.
+            # Dask groups tasks by the part of the key before the token.
             number = len(self._submitted) + len(keys) + 1
             keys.append((f"{unit.title}-{self._token}", f"{unit.label} #{number}"))
         futures = self._submit(units, keys, workers)
@@ -330,7 +329,7 @@ class Runner:
     # ------------------------------------------------------------ what takes too long
 
     def _stop_late(self):
-        """Let go of units whose fits take longer than they may; their workers restart by then."""
+        """Release units whose fits take longer than they may; their workers restart by then."""
         late: dict[Any, Overrun] = {}
         for each in () if self.fit_timeout is None else overruns(self.client):
             waiting = [k for k in self._waiting_for(each.key) if not self._running[k][1].done()]
@@ -369,7 +368,7 @@ class Runner:
         self._add(units)
 
     def _stop(self):
-        """Let go of all tasks and inputs; what runs is told to stop."""
+        """Release all tasks and inputs; running tasks are told to stop."""
         left = [future for _, future in self._running.values()]
         self._running.clear()
         self._later.clear()

@@ -321,7 +321,7 @@ class GridSearchCV(ClusterSearch, one_device.GridSearchCV):
     one unit of work; other units are candidates on one split. A worker that gets units gets all
     rows, once for the search. From 64 MiB on, rows of what can be fitted from sums over rows stay
     divided instead, and scores may differ from those of one device by rounding. Either way those of
-    gpuml's estimators are the same to the last bit whoever does what and whatever dies meanwhile.
+    gpuml's estimators are the same to the last bit on any workers, and when workers die meanwhile.
 
     Arguments of dask-ml's class of this name are taken too.
 

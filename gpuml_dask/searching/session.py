@@ -144,7 +144,7 @@ class Session(OnCluster):
         return graph_of(name for evaluator in self.evaluators for name in evaluator.names)
 
     def close(self) -> None:
-        """Let go of everything on workers that was put there for this fit."""
+        """Release everything on workers that was put there for this fit."""
         for evaluator in self.evaluators:
             evaluator.close()
         if self._table is not None:

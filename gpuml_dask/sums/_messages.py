@@ -74,7 +74,7 @@ class Transport(Protocol):
         """A message to `parent_of` this rank."""
 
     def abort(self) -> None:
-        """End it, from any thread: whoever waits for another rank raises `RankLost` soon."""
+        """End it, from any thread: a wait for another rank raises `RankLost` soon."""
 
     def close(self) -> None:
         """End it when nobody waits."""
@@ -93,7 +93,7 @@ class Alone:
         return is_device_array(x)
 
     def broadcast(self, message: Message | None = None) -> Message:
-        """The same message, with arrays laid out as other ranks would get them."""
+        """The same message, with arrays in the order and alignment that other ranks would get."""
         assert message is not None
         return Message(message.text, [_plain(x) for x in message.arrays])
 

@@ -1,12 +1,12 @@
 """Ranks of a communicator: rank 0 drives, the others serve.
 
-Whoever drives wants sums over all rows. Each of its commands, a function with arguments, goes to
-every rank; each rank calls the function on the pieces that it holds, and the results come to rank
-0 by a tree of ranks, which combine what they can on the way. What is combined, and in which order,
-follows from the positions of the pieces alone, so that results are the same to the last bit for any
-number of ranks and however pieces are dealt to them.
+The driver needs sums over all rows. Each of its commands, a function with arguments, goes to every
+rank; each rank calls the function on its pieces, and the results come to rank 0 by a tree of ranks,
+which combine what they can on the way. Which results are combined, and in which order, follows from
+the positions of the pieces alone, so that results are the same to the last bit for any number of
+ranks and any division of the pieces.
 
-Nothing here knows of Dask, and how messages travel is a `Transport`'s business.
+Nothing here depends on Dask, or on how a `Transport` carries messages.
 """
 
 import operator
@@ -238,9 +238,9 @@ class Driver:
     def map(
         self, function: Callable[..., Any], *args: Any, each_with: Sequence[Any] | None = None
     ) -> "Driver":
-        """What a function makes of every piece; it stays on the rank that holds the piece.
+        """The results of a function of every piece, which stay on the rank that holds the piece.
 
-        It is made together with what is asked for next, so that an error in it is raised then.
+        They are made together with the next command, so that an error in them is raised then.
         """
         if each_with is not None and len(each_with) != len(self):
             raise ValueError(f"{len(self)} pieces, but each_with has {len(each_with)} elements.")

@@ -318,7 +318,7 @@ class Member:
 
 
 def _close_aside(transport):
-    # Dask lets go of results on its event loop, which may not wait for a GPU.
+    # Dask releases results on its event loop, which may not wait for a GPU.
     threading.Thread(target=transport.close, name="close-rank", daemon=True).start()
 
 

@@ -226,7 +226,7 @@ def _named(rows, table):
 
 
 def _few(block, missing_values):
-    """A few host rows of a block; of each column one value that is there, and one that is not."""
+    """A few rows of a block in CPU memory; of each column one value, and one missing value."""
     block = _plain(block)
     missing = _missing(block, missing_values)
     xp = array_namespace(missing)

@@ -37,8 +37,8 @@ from gpuml_dask.waiting import (
     workers_there,
 )
 
-# Bytes of a block of rows: Dask's setting, for users who want others than would be cut. Other
-# blocks give other rounding.
+# Dask's setting: bytes of a block of rows, in place of the usual ones. Other blocks give other
+# rounding.
 BLOCK_BYTES = "gpuml.piece-bytes"
 # Of blocks on GPUs, which are read bit by bit anyway. Large chunks stay as they are: joined, they
 # would be copied, and those of other workers moved.
@@ -133,7 +133,7 @@ class Spread:
             build = partial(_share, names=fields)
             return run(_with_rows, pieces, *rest, build=build, workers=self.workers)
         if not self._on_gpu:
-            # Work of the host is for CPU workers, where some are declared to be that.
+            # Work on rows in CPU memory is for CPU workers, where some declare to be that.
             self._demand = kinds_among(facts).demand("cpu")
         shares = self._shares(spans, range(len(spans)))
         holders = TaskHolders(
@@ -147,7 +147,7 @@ class Spread:
         )
         rows = DividedRows(holders, sizes, self.table.shape[1], settings, self._names())
         result = function(rows, *args)
-        with suppress(CancelledError):  # the result is there, whoever was lost since
+        with suppress(CancelledError):  # the result is there, also if workers were lost since
             found = ask(client, client.who_has, futures=holders.pieces)
             self.workers = sorted({address for each in found.values() for address in each})
         return result

@@ -56,7 +56,7 @@ class Futures:
         return futures
 
     def release(self) -> None:
-        """Let go of those that are still held."""
+        """Release those that are still held."""
         for future in list(self._alive.values()):
             future.release()
 
@@ -95,7 +95,7 @@ class TaskHolders:
         return replace(self, pieces=submit(self.pieces, range(len(self))), make=make)
 
     def each(self, function: Callable[..., Any], *args: Any) -> list[Any]:
-        """Results of a function of every piece, on the host."""
+        """Results of a function of every piece, in CPU memory."""
         return self._answers(lambda: self._host_results(function, args))
 
     def total(
@@ -104,7 +104,7 @@ class TaskHolders:
         *args: Any,
         combine: Callable[[Any, Any], Any] = operator.add,
     ) -> Any:
-        """Results of a function of every piece, combined by a tree of tasks, on the host."""
+        """Results of a function of every piece, combined by a tree of tasks, in CPU memory."""
         return self._answers(lambda: self._combined(self._host_results(function, args), combine))[0]
 
     def gathered(
@@ -126,7 +126,7 @@ class TaskHolders:
         return replace(self, pieces=gather(), make=None if self.make is None else make)
 
     def _answers(self, ask: Callable[[], list[Future]]) -> list[Any]:
-        """Results of tasks, which are asked for again where pieces were lost."""
+        """Results of tasks, which are submitted again where pieces were lost."""
         for _ in range(MOST_LOSSES):
             try:
                 with in_touch(self.client):
