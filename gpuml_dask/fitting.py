@@ -109,9 +109,9 @@ class OnWorkers(_Model):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if OnWorkers in cls.__bases__:  # subclasses of users have their own methods
-            for name, made in METHODS.items():
+            for name, there in METHODS.items():
                 if name not in vars(cls) and hasattr(cls, name):
-                    setattr(cls, name, made(getattr(cls, name)))
+                    setattr(cls, name, _or_on_workers(getattr(cls, name), there))
 
     def _fit_on_workers(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit rows of which at least some are on workers; a failed fit leaves all as it was."""
@@ -150,81 +150,57 @@ class OnWorkers(_Model):
         return self
 
 
-def _rows_among(theirs: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
-    """X, y and weights among the arguments of a method."""
+def _or_on_workers(theirs: Callable[..., Any], there: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of gpuml's class; with rows on workers ``there(self, X, y, sample_weight)``."""
     bind = signature(theirs).bind
-
-    def rows(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        given = bind(*args, **kwargs).arguments
-        return tuple(given.get(name) for name in ("X", "y", "sample_weight"))
-
-    return rows
-
-
-def _fits(theirs):
-    rows_among = _rows_among(theirs)
-
-    @wraps(theirs)
-    def fit(self, *args, **kwargs):
-        rows = rows_among(self, *args, **kwargs)
-        if any(map(lives_on_workers, rows)):
-            return self._fit_on_workers(*rows)
-        return theirs(self, *args, **kwargs)
-
-    return fit
-
-
-def _by_block(theirs):
-    @wraps(theirs)
-    def method(self, X, *args, **kwargs):
-        if lives_on_workers(X):
-            return blockwise.by_block(self, theirs.__name__, X)
-        return theirs(self, X, *args, **kwargs)
-
-    return method
-
-
-def _scores(theirs):
-    rows_among = _rows_among(theirs)
-
-    @wraps(theirs)
-    def score(self, *args, **kwargs):
-        X, y, sample_weight = rows_among(self, *args, **kwargs)
-        if not any(map(lives_on_workers, (X, y, sample_weight))):
-            return theirs(self, *args, **kwargs)
-        if hasattr(self, "score_samples"):  # a mean of log likelihoods
-            return float(self.score_samples(X).map_blocks(blocks.host_copy).mean().compute())
-        return blockwise.score(self, X, y, sample_weight)
-
-    return score
-
-
-def _fits_and_says(theirs):
-    rows_among, says = _rows_among(theirs), theirs.__name__.partition("_")[2]
 
     @wraps(theirs)
     def method(self, *args, **kwargs):
-        X, *others = rows_among(self, *args, **kwargs)
-        if any(map(lives_on_workers, (X, *others))):
-            return getattr(self.fit(*args, **kwargs), says)(X)
+        given = bind(self, *args, **kwargs).arguments
+        rows = [given.get(name) for name in ("X", "y", "sample_weight")]
+        if any(map(lives_on_workers, rows)):
+            return there(self, *rows)
         return theirs(self, *args, **kwargs)
 
     return method
 
 
-# What makes a method of gpuml's class one that takes rows on workers, by its name.
+def _fits(self, *rows):
+    return self._fit_on_workers(*rows)
+
+
+def _scores(self, X, y, sample_weight):
+    if hasattr(self, "score_samples"):  # a mean of log likelihoods
+        return float(self.score_samples(X).map_blocks(blocks.host_copy).mean().compute())
+    return blockwise.score(self, X, y, sample_weight)
+
+
+def _fits_and(method: str) -> Callable[..., Any]:
+    def fits_and(self, X, y, sample_weight):
+        given = {"y": y, "sample_weight": sample_weight}
+        fitted = self.fit(X, **{name: x for name, x in given.items() if x is not None})
+        return getattr(fitted, method)(X)
+
+    return fits_and
+
+
+def _by_block(method: str) -> Callable[..., Any]:
+    return lambda self, X, *_: blockwise.by_block(self, method, X)
+
+
+# What methods of gpuml's class do with rows on workers.
 METHODS: dict[str, Callable[..., Any]] = {
     "fit": _fits,
-    "fit_transform": _fits_and_says,
-    "fit_predict": _fits_and_says,
+    "fit_transform": _fits_and("transform"),
+    "fit_predict": _fits_and("predict"),
     "score": _scores,
-    **dict.fromkeys(
-        (
+    **{
+        name: _by_block(name)
+        for name in (
             *("predict", "predict_proba", "predict_log_proba", "predict_joint_log_proba"),
             *("decision_function", "transform", "inverse_transform", "score_samples"),
-        ),
-        _by_block,
-    ),
+        )
+    },
 }
 
 
@@ -241,7 +217,7 @@ def _tell_of_column(estimator: Any, y_shape: tuple[int, ...] | None) -> None:
             "A column-vector y was passed when a 1d array was expected. Please change the shape of "
             "y to (n_samples,), for example using y.ravel().",
             DataConversionWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
 

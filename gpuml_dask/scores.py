@@ -2,9 +2,10 @@
 
 For each block of a regression, that is how many rows it has, their weight, and per output the
 weighted mean of the targets, their sum of squares about it and that of the residuals. Two such
-records make one (Chan, Golub and LeVeque 1983), so that nothing cancels where targets are large; a tree of fixed
-shape over the blocks makes the result the same on any number of workers. Deviances take the place
-of squares for generalised linear models: they add up the same way, being Bregman divergences.
+records make one (Chan, Golub and LeVeque 1983), so that nothing cancels where targets are large; a
+tree of fixed shape over the blocks makes the result the same on any number of workers. Deviances
+take the place of squares for generalised linear models: they add up the same way, being Bregman
+divergences.
 """
 
 import warnings

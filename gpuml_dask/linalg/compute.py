@@ -100,30 +100,26 @@ class _Lazily:
     most_added = 0
 
     def kept(self, collections: Sequence[Any]) -> Sequence[Any]:
-        """The same collections."""
         return collections
 
     def value(self, collection: Any) -> Any:
-        """The same collection."""
         return collection
 
 
 class _Here:
-    """Dask's scheduler in this process."""
+    """Dask's scheduler in this process: `kept` computes collections, `value` the value of one."""
 
     most_added = MOST_ADDED
 
     def kept(self, collections: Sequence[Any]) -> Sequence[Any]:
-        """The same collections, computed."""
         return dask.persist(*collections)
 
     def value(self, collection: Any) -> Any:
-        """The value of one collection."""
         return collection.compute()
 
 
 class _There:
-    """A cluster with the chunks of a matrix; `repeated` takes it for a table."""
+    """A cluster with the chunks of a matrix, as `_Here`; `repeated` takes it for a table."""
 
     most_added = MOST_ADDED
 
@@ -153,7 +149,6 @@ class _There:
         return sum(map(memory_of, with_gpu if on_gpu and with_gpu else workers))
 
     def kept(self, collections: Sequence[Any]) -> Sequence[Any]:
-        """The same collections, computed on the cluster."""
         with _quiet():
             found = self.client.persist(list(collections), resources=self._demand or None)
         futures = [future for each in found for future in self._noted(each)]
@@ -164,7 +159,6 @@ class _There:
         return found
 
     def value(self, collection: Any) -> Any:
-        """The value of one collection."""
         made = self.client.compute([collection], resources=self._demand or None)
         return fetch(self.client, self.futures.add(list(made)))[0]
 

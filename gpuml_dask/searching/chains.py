@@ -41,7 +41,7 @@ LOST = ("cancelled", "lost", "error")
 
 @dataclass(eq=False)
 class Leg:
-    """A stretch of a model's training, for the runner a unit of work.
+    """A stretch of a model's training, for the runner a unit of work that has no parts.
 
     `key` says whose request it is, and `position` which one. `number` is that of the model in the
     search. `future` is the state after the leg; its tasks need the Dask resources `asks`.
@@ -58,16 +58,13 @@ class Leg:
 
     @property
     def label(self) -> str:
-        """What the dashboard calls it."""
         return f"{self.request.name} call {self.request.wanted}"
 
     @property
     def candidates(self) -> list[int]:
-        """The number of the model, as a list."""
         return [self.number]
 
     def singles(self) -> list:
-        """None: a model is a model."""
         return []
 
 
@@ -96,12 +93,10 @@ class ClusterTrainer(Trainer):
 
     @property
     def steps(self) -> list[Step]:
-        """What was done so far, as one step."""
         n_models, n_calls = len(self._numbers), self._n_calls
         return [Step(n_models, n_calls, "workers", "models are trained call by call")]
 
     def start(self, key: Any, requests: Sequence[Request]) -> None:
-        """Take requests; `key` says whose they are."""
         self._found[key], self._asked[key] = {}, len(requests)
         for position, request in enumerate(requests):
             number = self._numbers.setdefault(request.name, len(self._numbers))
@@ -111,7 +106,6 @@ class ClusterTrainer(Trainer):
             self._n_calls += request.wanted - request.done
 
     def next_finished(self) -> tuple[Any, list[Result]]:
-        """Results of one key; keys come as workers finish them."""
         new, self._new = self._new, []
         if self._results is None:
             self._results = self._runner.run(new)
@@ -126,7 +120,6 @@ class ClusterTrainer(Trainer):
         raise ClusterError("The cluster has lost units of work.")  # the runner says so before
 
     def model(self, request: Request, result: Result) -> Any:
-        """The fitted estimator of a result, brought here."""
         leg: Leg = result.state
         patience = self._runner.patience
         runner = ChainRunner(self.client, self._inputs, self.lesson, patience, last=model_of)
@@ -138,7 +131,6 @@ class ClusterTrainer(Trainer):
         return model
 
     def close(self) -> None:
-        """Stop what runs, and forget all that is on workers."""
         if self._results is not None:
             self._results.close()
         for leg in self._legs:
@@ -321,7 +313,6 @@ class LessonInputs:
         return {}
 
     def revive(self) -> None:
-        """Make again what was lost."""
         self._table.revive()
         self._lesson.revive()
         if self._held_out is not None and self._held_out.status in LOST:

@@ -120,7 +120,6 @@ class StagedRefit(RefitUnit):
 
     @property
     def first(self) -> FirstSteps:
-        """What has to be done before."""
         return FirstSteps(self.candidate, None, self.params, self.placing.first)
 
     def finish(self, prepared: Prepared, spec: Spec) -> tuple[Any, Steps]:

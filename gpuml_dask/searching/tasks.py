@@ -190,7 +190,6 @@ class GroupUnit:
 
     @property
     def candidates(self) -> list[int]:
-        """Which candidates."""
         return self.group.positions
 
     @property
@@ -199,7 +198,6 @@ class GroupUnit:
         return len(self.group.positions) * self.n_splits
 
     def singles(self) -> "list[SplitUnit]":
-        """The same work in its smallest parts."""
         params = [{**self.group.shared, **varying} for varying in self.group.varying]
         return [
             SplitUnit(self.title, _of_one(s, position), s, [position], [each], self.placing)
@@ -237,7 +235,6 @@ class SplitUnit:
         return len(self.candidates)
 
     def singles(self) -> "list[SplitUnit]":
-        """The same work in its smallest parts; none if this is one."""
         if len(self.candidates) == 1:
             return []
         return [
@@ -274,11 +271,9 @@ class RefitUnit:
 
     @property
     def candidates(self) -> list[int]:
-        """Which candidate, as a list."""
         return [self.candidate]
 
     def singles(self) -> list:
-        """None: it is one fit."""
         return []
 
     def run(self, kept: Kept) -> tuple[Any, Steps]:

@@ -37,7 +37,6 @@ class FramedTransport:
         self._rooms = dict.fromkeys(children_of(link.rank, link.size), SMALLEST_ROOM)
 
     def broadcast(self, message: Message | None = None) -> Message:
-        """The message of rank 0, on every rank."""
         room = self._order_room
         if message is None:
             link = self._link
@@ -59,7 +58,6 @@ class FramedTransport:
         return received
 
     def send(self, message: Message) -> None:
-        """A message to the parent."""
         room, parent = self._reply_room, parent_of(self.rank)
         opened, head, body = self._packed(message, room)
         self._link.send(parent, [head, body[:room]])
@@ -68,7 +66,6 @@ class FramedTransport:
         self._reply_room = room_for(opened.n_bytes)
 
     def collect(self) -> list[Message]:
-        """Messages of all children."""
         link, rooms = self._link, self._rooms
         if not rooms:
             return []
@@ -107,11 +104,9 @@ class FramedTransport:
         return _Packed(link, n_bytes, offsets, layout), head, body
 
     def abort(self) -> None:
-        """End it, from any thread."""
         self._link.abort()
 
     def close(self) -> None:
-        """End it."""
         self._link.abort()
 
 

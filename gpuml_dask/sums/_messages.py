@@ -98,7 +98,6 @@ class Alone:
         return Message(message.text, [_plain(x) for x in message.arrays])
 
     def collect(self) -> list[Message]:
-        """Nothing."""
         return []
 
     def send(self, message: Message) -> None:

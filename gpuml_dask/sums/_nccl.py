@@ -62,7 +62,6 @@ class NcclTransport(FramedTransport):
         return transport
 
     def wait(self) -> None:
-        """Return when all transfers are done."""
         self._link.wait()
 
 

@@ -253,7 +253,6 @@ class Driver:
         return mapped
 
     def each(self, function: Callable[..., Any], *args: Any) -> list[Any]:
-        """Results of a function of every piece, in the order of the pieces."""
         by_position = self._ranks.command(self._order("each", function, args))
         return [by_position[i] for i in range(len(self))]
 
@@ -263,7 +262,6 @@ class Driver:
         *args: Any,
         combine: Callable[[Any, Any], Any] = operator.add,
     ) -> Any:
-        """Results of a function of every piece, combined by a fixed tree over the pieces."""
         if len(self) == 0:
             raise ValueError("There are no pieces to combine results of.")
         order = self._order("total", function, args, combine=combine)
@@ -272,7 +270,6 @@ class Driver:
     def gathered(
         self, function: Callable[..., Any], build: Callable[[list[Any]], Any]
     ) -> InProcess:
-        """What is built of the results of a function of every piece, as the only piece: here."""
         return InProcess([build(self.each(function))], self.place)
 
     def _order(self, kind, function, args, **settings):

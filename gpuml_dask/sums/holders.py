@@ -86,7 +86,6 @@ class TaskHolders:
     def map(
         self, function: Callable[..., Any], *args: Any, each_with: Sequence[Any] | None = None
     ) -> "TaskHolders":
-        """What a function makes of every piece, where that is."""
         # Only how pieces are made is kept, not the pieces that they are made of: workers may forget
         # those.
         bare = replace(self, pieces=[])
@@ -95,7 +94,6 @@ class TaskHolders:
         return replace(self, pieces=submit(self.pieces, range(len(self))), make=make)
 
     def each(self, function: Callable[..., Any], *args: Any) -> list[Any]:
-        """Results of a function of every piece, in CPU memory."""
         return self._answers(lambda: self._host_results(function, args))
 
     def total(
@@ -104,13 +102,11 @@ class TaskHolders:
         *args: Any,
         combine: Callable[[Any, Any], Any] = operator.add,
     ) -> Any:
-        """Results of a function of every piece, combined by a tree of tasks, in CPU memory."""
         return self._answers(lambda: self._combined(self._host_results(function, args), combine))[0]
 
     def gathered(
         self, function: Callable[..., Any], build: Callable[[list[Any]], Any]
     ) -> "TaskHolders":
-        """What is built on one worker of the results of a function of every piece."""
 
         def gather() -> list[Future]:
             key = f"gather-{self.label}-{tokenize(object())}"
