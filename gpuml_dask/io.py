@@ -18,6 +18,7 @@ from gpuml_dask._dask import array_of, is_on_gpu, lowered, meta_of
 from gpuml_dask.client import current_client, the_client
 from gpuml_dask.near import submit_near
 from gpuml_dask.planning.blocks import balance
+from gpuml_dask.planning.needs import Kind
 from gpuml_dask.planning.worker_kinds import kinds_among
 from gpuml_dask.rows.blocks import upload
 from gpuml_dask.sums.collective import in_order
@@ -156,7 +157,8 @@ def persisted(client: Client, x: da.Array, facts: Mapping[str, Mapping[str, Any]
         What the scheduler says of each worker, by address.
     """
     (x,) = map(lowered, dask.optimize(x))
-    kinds, kind = kinds_among(facts), "gpu" if is_on_gpu(x) else "cpu"
+    kinds = kinds_among(facts)
+    kind: Kind = "gpu" if is_on_gpu(x) else "cpu"
     workers, demand = in_order(kinds.workers(kind), facts), kinds.demand(kind)
     if not workers or not x.ndim:
         return client.persist(x, optimize_graph=False)

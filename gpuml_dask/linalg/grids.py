@@ -71,7 +71,7 @@ class GridStages(Stages):
         name = self._name(word, found.key)
         tasks: dict[Any, Any] = {}
         images = self._images(tasks, f"{name}-parts", found)
-        finish = self._result(work.vectors, transposed=self.matrix.is_wide)
+        finish = self._result(self.matrix.is_wide)
         for i, image in images.items():
             tasks[self._long_key(name, i)] = (finish, image)
         return self._long_array(name, tasks, chunks, found)

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import dask.array as da
+import numpy as np
 from dask.array.utils import meta_from_array
 from dask.base import tokenize
 from dask.delayed import Delayed
@@ -202,26 +203,26 @@ class Stages:
         for i, size in enumerate(self.matrix.long_chunks):
             if size == 0:
                 shape = tuple(0 if len(sizes) > 1 else sizes[0] for sizes in chunks)
-                tasks[self._long_key(name, i)] = (self._result(work.no_vectors), shape)
+                tasks[self._long_key(name, i)] = (self._result(), (np.empty, shape))
         return self._array(name, tasks, chunks, found, self.matrix.array, *self.standards)
 
     def _thin(self, word, found, sizes):
         name, tasks, is_wide = self._name(word, found.key), {}, self.matrix.is_wide
         for j, span in enumerate(work.spans_of(sizes)):
-            cut = self._result(work.right_vectors, span=span, transposed=is_wide)
-            tasks[(name, j, 0) if is_wide else (name, 0, j)] = (cut, found.key)
+            key = (name, j, 0) if is_wide else (name, 0, j)
+            tasks[key] = (self._result(is_wide), (work.right_part, found.key, span))
         k = (self.job.plan.n_components,)
         return self._array(name, tasks, (sizes, k) if is_wide else (k, sizes), found)
 
     def _values(self, found):
         name = self._name("s", found.key)
-        tasks = {(name, 0): (self._result(work.singular_values), found.key)}
+        tasks = {(name, 0): (self._result(), (getattr, found.key, "singular"))}
         return self._array(name, tasks, ((self.job.plan.n_components,),), found)
 
-    def _result(self, function, *, transposed=False, **options):
-        """A function of `work` that makes vectors in the dtype and the memory of the results."""
+    def _result(self, transposed=False):
+        """The function that makes arrays results, in their dtype and memory."""
         on_gpu, dtype = self.matrix.on_gpu, self.job.plan.dtype
-        return partial(function, transposed=transposed, dtype=dtype, on_gpu=on_gpu, **options)
+        return partial(work.result, transposed=transposed, dtype=dtype, on_gpu=on_gpu)
 
     def _array(self, name, tasks, chunks, *dependencies):
         meta = meta_from_array(self.matrix.meta, ndim=len(chunks), dtype=self.job.plan.dtype)

@@ -120,22 +120,12 @@ def same(x: Any) -> Any:
     return x
 
 
-def vectors(x: Array, *, transposed: bool, dtype: str, on_gpu: bool) -> Array:
-    """Vectors in the dtype and the memory of the results."""
+def right_part(found: Triplets, span: slice) -> Array:
+    """Part of the right vectors, as rows."""
+    return found.right[:, span]
+
+
+def result(x: Array, *, transposed: bool, dtype: str, on_gpu: bool) -> Array:
+    """An array in the dtype and the memory of the results."""
     x = namespace(x).astype(x.T if transposed else x, getattr(namespace(x), dtype))
     return upload(x) if on_gpu else x
-
-
-def right_vectors(found: Triplets, *, span: slice, **options: Any) -> Array:
-    """Part of the right vectors, as rows unless `vectors` transposes them."""
-    return vectors(found.right[:, span], **options)
-
-
-def singular_values(found: Triplets, **options: Any) -> Array:
-    """Singular values; `vectors` has the options."""
-    return vectors(found.singular, **options)
-
-
-def no_vectors(shape: tuple[int, ...], **options: Any) -> Array:
-    """Vectors of a strip without rows."""
-    return vectors(np.empty(shape), **options)

@@ -23,11 +23,11 @@ import queue
 import time
 import uuid
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from distributed import Client, Future, KilledWorker
 
@@ -44,36 +44,6 @@ MOST_DEATHS_ALONE = 2
 MOST_LOSSES = 100
 # Work for a kind of workers that has gone is given to others after the patience.
 SECONDS_FOR_OTHERS = 5.0
-
-
-class Inputs(Protocol):
-    """What all units of a run take, on the workers."""
-
-    def arguments(self) -> Mapping[str, Future]:
-        """Arguments of the function by name."""
-
-    def revive(self) -> Any:
-        """Make again what was lost."""
-
-    def keep_on(self, workers: Collection[str]) -> None:
-        """Let workers keep what they make of the inputs until all is done."""
-
-
-class Unit(Protocol):
-    """A piece of work that gives the same result whenever and wherever it runs.
-
-    `title` and `label` name it on Dask's dashboard: units with one title are shown together. A
-    candidate of `candidates` that was found guilty is not run again.
-    """
-
-    @property
-    def title(self) -> str: ...
-    @property
-    def label(self) -> str: ...
-    @property
-    def candidates(self) -> Sequence[int]: ...
-    def singles(self) -> "Sequence[Unit]":
-        """The same work in its smallest parts; none if this is one."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +68,14 @@ class Late:
 class Runner:
     """Runs units on a cluster by ``function(packed unit, **arguments)`` on workers.
 
+    A unit is a piece of work that gives the same result whenever and wherever it runs. Its `title`
+    and `label` name it on Dask's dashboard: units with one title are shown together. A candidate of
+    its `candidates` that was found guilty is not run again. ``singles()`` is the same work in its
+    smallest parts; none if it is one.
+
+    `inputs` are what all units take: ``arguments()`` are futures by name, ``revive()`` makes again
+    what was lost, and ``keep_on(workers)`` lets workers keep what they make of them to the end.
+
     `patience` are the seconds to wait for a cluster that does no work, or whose scheduler does not
     answer; `fit_timeout` those that workers let each fit take (`limited`).
     """
@@ -106,14 +84,14 @@ class Runner:
         self,
         client: Client,
         function: Callable[..., Any],
-        inputs: Inputs,
+        inputs: Any,
         *,
         patience: float = 60.0,
         fit_timeout: float | None = None,
     ):
         self.client, self.function, self.patience = client, function, patience
         self.fit_timeout: Any = fit_timeout
-        self._inputs: Any = inputs
+        self._inputs = inputs
         self._token = uuid.uuid4().hex
         self._running: dict[Any, tuple[Any, Future]] = {}
         self._alone: Any = None

@@ -28,7 +28,7 @@ from gpuml_dask._asked import asked_resources, asked_workers
 from gpuml_dask.planning.needs import Placing
 from gpuml_dask.planning.worker_kinds import Kinds, kinds_of
 from gpuml_dask.searching.limits import limited
-from gpuml_dask.searching.running import Inputs, Runner
+from gpuml_dask.searching.running import Runner
 from gpuml_dask.searching.tasks import (
     Done,
     RefitUnit,
@@ -151,7 +151,7 @@ class PlacedRunner(Runner):
     def __init__(
         self,
         client: Client,
-        inputs: Inputs,
+        inputs: Any,
         *,
         patience: float = 60.0,
         fit_timeout: float | None = None,
