@@ -15,10 +15,9 @@ from gpuml.solvers.compressed import ErrorEstimate, Triplets, error_estimate, it
 from gpuml.solvers.row_products import Visit
 from gpuml.solvers.standard import Standard, Sums
 from gpuml_dask.io import has_gpu_here
-from gpuml_dask.linalg import triplets
+from gpuml_dask.linalg import work
 from gpuml_dask.linalg.matrix import Matrix
 from gpuml_dask.linalg.stages import Job
-from gpuml_dask.linalg.work import spans_of
 from gpuml_dask.sums.collective import collective_of
 from gpuml_dask.sums.divided import by_worker, gpus_for, holders_of, owners_of
 from gpuml_dask.waiting import facts_of
@@ -100,14 +99,12 @@ def _decompose(holders: Holders, job, shape, sizes, needs_sums, return_error):
         last[:] = [pieces.total(chunked.visit, Q, combine=Visit.plus)]
         return last[0]
 
-    Q = triplets.first_block(min(shape), job.plan.width(shape), job.seed)
+    Q = work.first_block(min(shape), job.plan.width(shape), job.seed)
     _, found = iterate(move(Q, holders.place), visit, job.plan)
-    found = triplets.finished(
-        found, last[0], job.plan, signs=job.signs, is_wide=is_wide, seed=job.seed
-    )
+    found = work.finished(found, last[0], job.plan, signs=job.signs, is_wide=is_wide, seed=job.seed)
     found, error = moved(found, HOST), None
     if return_error:
-        probe = triplets.probes_for(found, job.seed)
+        probe = work.probes_for(found, job.seed)
         squares = pieces.total(chunked.squared_lengths, move(probe, holders.place))
         error = error_estimate(found, move(squares, HOST), job.plan.dtype)
     return found, standards, error
@@ -116,7 +113,7 @@ def _decompose(holders: Holders, job, shape, sizes, needs_sums, return_error):
 def _with_standards(holders, rule, shape, sizes, needs_sums):
     """Pieces that know how their features are standardised, and those standards in CPU memory."""
     if shape[0] < shape[1]:
-        parts = [rule.part(span) for span in spans_of(sizes)]
+        parts = [rule.part(span) for span in work.spans_of(sizes)]
         pieces = holders.map(_with_own_standard, each_with=parts)
         return pieces, pieces.each(_standard)
     shift, found = chunked.no_shift(shape[1]), None

@@ -22,7 +22,7 @@ from gpuml.solvers.compressed import Plan, error_estimate
 from gpuml.solvers.row_products import Visit
 from gpuml.solvers.standard import Rule, Sums
 from gpuml_dask._dask import array_of
-from gpuml_dask.linalg import triplets, work
+from gpuml_dask.linalg import work
 from gpuml_dask.linalg.matrix import Matrix
 
 PREFIX = "svd"
@@ -100,7 +100,7 @@ class Stages:
     def start(self) -> Delayed:
         """The first block."""
         width = self.job.plan.width(self.matrix.array.shape)
-        draw = partial(triplets.first_block, self.matrix.short, width, self.job.seed)
+        draw = partial(work.first_block, self.matrix.short, width, self.job.seed)
         name = self._name("start")
         return work.delayed(name, {(name, 0): (draw,)}, (name, 0))
 
@@ -110,13 +110,13 @@ class Stages:
 
     def turned(self, Q: Delayed, total: Delayed) -> Delayed:
         """The next block."""
-        return self._small("turn", triplets.next_block, Q, total)
+        return self._small("turn", work.next_block, Q, total)
 
     def found(self, Q: Delayed, total: Delayed) -> Delayed:
         """The triplets that a visit gave."""
         job = self.job
         finish = partial(
-            triplets.first_triplets,
+            work.first_triplets,
             signs=job.signs,
             is_wide=self.matrix.is_wide,
             seed=job.seed,
@@ -132,7 +132,7 @@ class Stages:
 
     def error(self, found: Delayed) -> Delayed:
         """The estimated error of triplets: one more visit."""
-        probe = self._small("probes", partial(triplets.probes_for, seed=self.job.seed), found)
+        probe = self._small("probes", partial(work.probes_for, seed=self.job.seed), found)
         estimate = partial(error_estimate, dtype=self.job.plan.dtype)
         return self._small("error", estimate, found, self._squares(probe))
 

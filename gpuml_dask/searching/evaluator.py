@@ -23,11 +23,10 @@ from gpuml_dask.planning.worker_kinds import kinds_among, kinds_of
 from gpuml_dask.resuming.rounds import Checkpoints
 from gpuml_dask.rows.placement import Placed
 from gpuml_dask.searching.by_rows import ByRows, Facts, plan_for
-from gpuml_dask.searching.chunks import UNITS
 from gpuml_dask.searching.inputs import SearchInputs, send_rows
 from gpuml_dask.searching.limits import check_restartable
 from gpuml_dask.searching.placer import Placer
-from gpuml_dask.searching.rounds import Round, model_words
+from gpuml_dask.searching.rounds import UNITS, Round, model_words
 from gpuml_dask.searching.running import Killed
 from gpuml_dask.searching.staged import PlacedRunner, StagedRefit, readers
 from gpuml_dask.searching.tasks import Done, RefitUnit, Spec

@@ -208,31 +208,15 @@ def _bytes_of(values) -> int:
 
 
 # The scheduler leaves tasks where their data is only if it knows how much data that is.
-@sizeof.register(Batch)
-def _size_of_batch(batch):
-    return _bytes_of((batch.X, batch.y, batch.weight, batch.codes))
-
-
-@sizeof.register(Folds)
-def _size_of_folds(folds):
-    return sizeof(folds.batch)
-
-
-@sizeof.register(LossRows)
-def _size_of_loss_rows(rows):
-    return rows.n_rows * rows.design.row_bytes + _bytes_of((rows.target, rows.weights))
-
-
-@sizeof.register(Share)
-def _size_of_share(share):
-    return _bytes_of(share)
-
-
-@sizeof.register(Unread)
-def _size_of_unread(unread):
-    return unread.n_bytes()
-
-
-@sizeof.register(Absent)
-def _size_of_absent(absent):
-    return 64
+SIZES: dict[type, Callable[[Any], int]] = {
+    Batch: lambda batch: _bytes_of((batch.X, batch.y, batch.weight, batch.codes)),
+    Folds: lambda folds: sizeof(folds.batch),
+    LossRows: lambda rows: (
+        rows.n_rows * rows.design.row_bytes + _bytes_of((rows.target, rows.weights))
+    ),
+    Share: _bytes_of,
+    Unread: Unread.n_bytes,
+    Absent: lambda absent: 64,
+}
+for kind, size in SIZES.items():
+    sizeof.register(kind, size)
