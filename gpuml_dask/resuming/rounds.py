@@ -4,12 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpuml._sklearn import _PassthroughScorer
-from gpuml.model_selection.evaluate import Job
+from gpuml.model_selection.evaluate import Job, Results
 from gpuml.protocol import Group
 from gpuml_dask.resuming.checkpoint import Checkpoint, Manifest, token_of
 from gpuml_dask.rows.placement import Placed
-
-Results = list[dict[str, Any]]
 
 
 class Finished:

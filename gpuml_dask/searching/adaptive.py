@@ -129,7 +129,7 @@ class HyperbandSearchCV(AdaptiveClusterSearch, hyperband.HyperbandSearchCV):
         return super()._bounds(X)
 
     def _make_trainer(self, X: Any, y: Any, blocks: RowBlocks, task: Task, seed: int) -> Any:
-        session: Session | None = vars(self).get("_session")
+        session = self._session
         if session is None or self._resource() != hyperband.CALLS:
             return super()._make_trainer(X, y, blocks, task, seed)
         for name, why in NOT_BY_CALLS.items():

@@ -15,8 +15,7 @@ from gpuml._sklearn import _MultimetricScorer, _num_samples
 from gpuml.divided import HOST, DividedRows, moved
 from gpuml.model_selection.candidates import Refusal, Step, number
 from gpuml.model_selection.divided import DividedEvaluator, weight_of, why_not_divided
-from gpuml.model_selection.evaluate import Job
-from gpuml.model_selection.one_by_one import Task
+from gpuml.model_selection.evaluate import Job, Results
 from gpuml.model_selection.residence import all_estimators
 from gpuml.protocol import Group
 from gpuml_dask.errors import ClusterError
@@ -29,7 +28,6 @@ from gpuml_dask.searching.warned import Warned, recorded
 from gpuml_dask.sums.divided import Spread, block_bytes
 from gpuml_dask.sums.holders import Lost
 
-Results = list[dict[str, Any]]
 Facts = Mapping[str, Mapping[str, Any]] | None
 
 # Dask's setting to override the rule: "whole" or "rows".
@@ -76,10 +74,10 @@ class ByRows:
         """
         table, weight = self._table()
         task, _ = with_columns(self.job.task, _num_samples(self.job.X), verbose=0)
-        spec = _Spec(clone(self.job.estimator), self.job.splits, task, refit)
+        bare = Job(clone(self.job.estimator), None, None, self.job.splits, task)
         filters = list(warnings.filters)
         spread = Spread(table, label, weight, facts)
-        found = spread.run(_fit_groups, spec, list(groups), filters)
+        found = spread.run(_fit_groups, bare, list(groups), refit, filters)
         if found.best is not None:
             self._best[found.best[0]] = found.best[1]
         self._workers = spread.workers
@@ -127,25 +125,16 @@ class ByRows:
         return self._own, name
 
 
-@dataclass(frozen=True)
-class _Spec:
-    """A job without its rows, to be sent to where they come together."""
-
-    estimator: Any
-    splits: Sequence[Any]
-    task: Task
-    refit: int | str | None
-
-
-def _fit_groups(rows: DividedRows, spec: _Spec, groups: Sequence[Group], filters) -> Found:
-    """Fit groups where sums over all rows come together."""
-    job = Job(spec.estimator, rows, None, spec.splits, spec.task)
-    evaluator = DividedEvaluator(job, FAULTS)
+def _fit_groups(
+    rows: DividedRows, bare: Job, groups: Sequence[Group], refit: int | str | None, filters
+) -> Found:
+    """Fit groups of a job without rows, where sums over all rows come together."""
+    evaluator = DividedEvaluator(replace(bare, X=rows), FAULTS)
     results: dict[int, Results] = {}
     with recorded(filters) as warned:
         for group in groups:
             results.update(dict(evaluator.fit_group(group)))
-        best = _refitted(evaluator, results, spec.refit)
+        best = _refitted(evaluator, results, refit)
     place = str(rows.shares.place)
     device = "cuda" if "cuda" in place else "cpu"
     return Found(results, evaluator.steps, moved_model(best), device, warned, evaluator.refused)

@@ -13,7 +13,7 @@ from distributed import Client
 import gpuml
 from gpuml.data import AnySplit
 from gpuml.model_selection.candidates import Plan, Step, refusal_of, tell_unrepeated
-from gpuml.model_selection.evaluate import Job, progress_bar
+from gpuml.model_selection.evaluate import Job, Results, progress_bar
 from gpuml.model_selection.grown import Grown, why_rounds_anew
 from gpuml.model_selection.route import AtOnce, route, warn_of_unused
 from gpuml.protocol import Group
@@ -33,8 +33,6 @@ from gpuml_dask.searching.tasks import Done, RefitUnit, Spec
 from gpuml_dask.searching.warned import Warned, tell
 from gpuml_dask.sums.holders import WorkersDied
 from gpuml_dask.waiting import facts_of, patience, workers_there
-
-Results = list[dict[str, Any]]
 
 NO_LIMIT = (
     "fit_timeout= does not limit fits whose rows are divided over workers: many tasks of many "
@@ -189,14 +187,11 @@ class ClusterEvaluator:
                 groups.append(replace(each.group, positions=positions))
             else:
                 for number, position in zip(positions, each.positions, strict=True):
-                    reasons = [each.reason, self._why_anew(candidates[position])]
-                    round_.refused[number] = refusal_of(reasons)
+                    params, anew = candidates[position], None
+                    if self.grown is not None:
+                        anew = why_rounds_anew(self.job.estimator, params, on_cluster=True)
+                    round_.refused[number] = refusal_of([each.reason, anew])
         return groups
-
-    def _why_anew(self, params):
-        if self.grown is None:
-            return None
-        return why_rounds_anew(self.job.estimator, params, on_cluster=True)
 
     def _run_round(self, round_, groups):
         facts = facts_of(self.client)

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -154,11 +154,9 @@ def overruns(client: Client) -> list[Overrun]:
         events = ask(client, scheduler.events, topic=TOPIC)
     except NO_ANSWER:
         return []
-    return [Overrun(**{**event, "key": _hashable(event["key"])}) for _, event in events]
-
-
-def _hashable(key):
-    return tuple(key) if isinstance(key, list) else key
+    found = [Overrun(**event) for _, event in events]
+    # A message makes lists of tuples.
+    return [replace(e, key=tuple(e.key)) if isinstance(e.key, list) else e for e in found]
 
 
 def check_restarts(late: Collection[Overrun]) -> None:

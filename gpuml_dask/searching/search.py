@@ -73,6 +73,8 @@ class ClusterSearch(OnePassSearch):
     # Whether rounds draw rows of their own, by their labels. Otherwise splits of labels on workers
     # follow from how many there are of each (`Session.splits`), and the first round is the last.
     in_rounds = False
+    # What the search has on the cluster while it is fitted there.
+    _session: Session | None = None
 
     def __init__(
         self,
@@ -186,10 +188,8 @@ class ClusterSearch(OnePassSearch):
         return np.broadcast_to(np.zeros((), X.dtype), X.shape) if isinstance(X, Placed) else X
 
     def _outlook(self, job: Job, routes: Sequence[Any]) -> Outlook:
-        session = vars(self).get("_session")
-        if session is None:
-            return super()._outlook(job, routes)
-        return session.outlook(job, routes)
+        here = super()._outlook if self._session is None else self._session.outlook
+        return here(job, routes)
 
     def _checkpoints(self):
         if self.checkpoint is None:
@@ -198,20 +198,18 @@ class ClusterSearch(OnePassSearch):
         return Checkpoints(self.checkpoint, seed, fit_timeout=self.fit_timeout)
 
     def _works_here(self) -> bool:
-        return vars(self).get("_session") is None
+        return self._session is None
 
     def _make_evaluator(self, job: Job) -> Any:
-        session = vars(self).get("_session")
-        if session is None:
+        if self._session is None:
             return super()._make_evaluator(job)
-        return session.evaluator(job, refits=not self.in_rounds and self.refit is True)
+        return self._session.evaluator(job, refits=not self.in_rounds and self.refit is True)
 
     def _split(self, cv: Any, X: Any, y: Any, params: Mapping[str, Any]) -> Sequence[Any]:
-        session = vars(self).get("_session")
         given = any(value is not None for value in params.values())
         there = isinstance(y, Placed) and is_classifier(self.estimator)
-        if session is not None and there and not given:
-            return session.splits(cv, y)
+        if self._session is not None and there and not given:
+            return self._session.splits(cv, y)
         return super()._split(cv, X, y, params)
 
     def _format_results(self, candidate_params, n_splits, out, more_results=None):

@@ -250,13 +250,9 @@ def readers(units: Sequence[Any], kinds: Kinds) -> list[str]:
     """Workers that are going to read the rows, as many as there are units for each kind."""
     found: dict[str, None] = {}
     for kind in ("gpu", "cpu", None):
-        n_units = sum(_reads_on(unit) == kind for unit in units)
+        n_units = sum(kind == ("cpu" if u.placing.first else u.placing.kind) for u in units)
         found.update(dict.fromkeys(kinds.workers(kind)[:n_units]))
     return list(found)
-
-
-def _reads_on(unit):
-    return "cpu" if unit.placing.first else unit.placing.kind
 
 
 def run_first(packed: bytes, spec: Spec, **rows: Any) -> First:

@@ -24,7 +24,7 @@ from gpuml._sklearn import _is_arraylike, _num_samples
 from gpuml.data import AnySplit, aligned
 from gpuml.divided import located_splits, small_arrays
 from gpuml.model_selection.candidates import NOTHING, Step, steps_of
-from gpuml.model_selection.evaluate import Evaluator, Job
+from gpuml.model_selection.evaluate import Evaluator, Job, Results
 from gpuml.model_selection.one_by_one import Task
 from gpuml.model_selection.residence import place_name
 from gpuml.protocol import Group
@@ -32,7 +32,6 @@ from gpuml_dask.planning.needs import ANYWHERE, Placing
 from gpuml_dask.searching.limits import limited
 from gpuml_dask.searching.warned import Warned, recorded
 
-Results = list[dict[str, Any]]
 Steps = Sequence[Step]
 BY_UNITS = "folds gathered by each unit"
 
