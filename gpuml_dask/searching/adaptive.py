@@ -38,7 +38,7 @@ class _Halving(AdaptiveClusterSearch):
     """What both classes of successive halving do on a cluster."""
 
     def _check_input_parameters(self, X, y, split_params):
-        if isinstance(y, Placed) and is_classifier(self.estimator):
+        if self._session is not None and isinstance(y, Placed) and is_classifier(self.estimator):
             y = _labels(self._session.client, y)
         super()._check_input_parameters(X=X, y=y, split_params=split_params)
 
