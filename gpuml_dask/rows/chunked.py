@@ -38,17 +38,18 @@ class Layer:
         self._make = make
         self._futures: list[Future | None] = [None] * n_chunks
 
-    def futures(self) -> list[Future]:
-        """One future per chunk."""
-        missing = [i for i, future in enumerate(self._futures) if future is None]
+    def futures(self, which: Sequence[int] | None = None) -> list[Future]:
+        """The futures of some chunks, or of all."""
+        which = range(len(self._futures)) if which is None else which
+        missing = [i for i in which if self._futures[i] is None]
         if missing:
             for i, future in zip(missing, self._make(missing, uuid4().hex), strict=True):
                 self._futures[i] = future
-        return [future for future in self._futures if future is not None]
+        return [future for i in which if (future := self._futures[i]) is not None]
 
-    def drop_lost(self) -> bool:
-        """Drop cancelled futures; returns whether there were any."""
-        lost = [i for i, f in enumerate(self._futures) if f is not None and f.cancelled()]
+    def drop_lost(self, states: Sequence[str] = ("cancelled",)) -> bool:
+        """Drop futures in one of the states; returns whether there were any."""
+        lost = [i for i, f in enumerate(self._futures) if f is not None and f.status in states]
         for i in lost:
             self._futures[i] = None
         return bool(lost)

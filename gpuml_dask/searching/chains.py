@@ -6,10 +6,10 @@ depended on rows which the client had sent are begun anew here.
 """
 
 import time
-import uuid
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import cloudpickle
@@ -26,6 +26,7 @@ from gpuml_dask.errors import ClusterError
 from gpuml_dask.planning.needs import placing_of
 from gpuml_dask.planning.worker_kinds import Kinds, kinds_of
 from gpuml_dask.rows import blocks as joining
+from gpuml_dask.rows.chunked import Layer
 from gpuml_dask.rows.placement import Table
 from gpuml_dask.searching.inputs import Sent
 from gpuml_dask.searching.rounds import model_words
@@ -275,9 +276,9 @@ class LessonInputs:
         self._names, self._rows = table.names, table["X"].rows
         self.on_gpu = self._rows.facts.on_gpu
         self._lesson = Sent(client, lesson, f"lesson of {model_words(lesson.estimator)}")
-        self._parts: dict[int, Future] = {}
-        self._held_out: Future | None = None
         self._row_bytes = max(1, table.dtype.itemsize) * max(1, *table.shape[1:])
+        self._training = Layer(blocks.n_blocks, partial(self._parts, training_part))
+        self._held_out = Layer(1, self._join)
 
     @property
     def lesson(self) -> Future:
@@ -287,22 +288,11 @@ class LessonInputs:
     @property
     def held_out(self) -> Future:
         """A fold of all held-out rows."""
-        if self._held_out is None:
-            parts = [
-                self._submit("rows to score on", held_out_part, number)
-                for number in range(self._blocks.n_blocks)
-            ]
-            key = f"held-out rows-{uuid.uuid4().hex}"
-            self._held_out = self._rows.submit(
-                join_held_out, self.lesson, self._names, *parts, key=key
-            )
-        return self._held_out
+        return self._held_out.futures()[0]
 
     def block(self, number: int) -> Future:
         """A fold of the training rows of a block."""
-        if number not in self._parts:
-            self._parts[number] = self._submit("rows to train on", training_part, number)
-        return self._parts[number]
+        return self._training.futures([number])[0]
 
     def block_bytes(self, number: int) -> int:
         """Size of the training rows of a block, about."""
@@ -315,24 +305,31 @@ class LessonInputs:
     def revive(self) -> None:
         self._table.revive()
         self._lesson.revive()
-        if self._held_out is not None and self._held_out.status in LOST:
-            self._held_out = None
-        for number in [n for n, part in self._parts.items() if part.status in LOST]:
-            del self._parts[number]
+        self._held_out.drop_lost(LOST)
+        self._training.drop_lost(LOST)
 
     def keep_on(self, workers: Collection[str]) -> None:
         """Nothing is kept but states, by tasks that rest on them."""
 
     def close(self) -> None:
         """Forget all futures."""
-        self._parts.clear()
-        self._held_out = None
+        self._held_out.forget()
+        self._training.forget()
 
-    def _submit(self, title, function, number):
-        chunks = [self._table.blocks(name)[number] for name in self._names]
-        key = f"{title}-{uuid.uuid4().hex}", number
-        recipe = self._blocks.recipe(number)
-        return self._rows.submit(function, self.lesson, self._names, recipe, *chunks, key=key)
+    def _parts(self, function, numbers, word):
+        """A part of the rows of each of some blocks."""
+        title = "rows to train on" if function is training_part else "rows to score on"
+        chunks = list(zip(*(self._table.blocks(name) for name in self._names), strict=True))
+        recipe, what = self._blocks.recipe, (self.lesson, self._names)
+        return [
+            self._rows.submit(function, *what, recipe(i), *chunks[i], key=(f"{title}-{word}", i))
+            for i in numbers
+        ]
+
+    def _join(self, _missing, word):
+        parts = self._parts(held_out_part, range(self._blocks.n_blocks), word)
+        key = f"held-out rows-{word}"
+        return [self._rows.submit(join_held_out, self.lesson, self._names, *parts, key=key)]
 
 
 # ---------------------------------------------------------------- on workers
