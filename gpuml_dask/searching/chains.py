@@ -172,8 +172,7 @@ class ChainRunner(PlacedRunner):
         last: Any = None,
     ):
         super().__init__(client, inputs, patience=patience)
-        self.function = last or score_leg
-        self._lesson = lesson
+        self._lesson, self._last = lesson, last or score_leg
         self._kinds, self._kinds_since = Kinds({}), float("-inf")
 
     def _add(self, units, workers=()):
@@ -183,7 +182,7 @@ class ChainRunner(PlacedRunner):
             title, inputs = leg.title.replace("train", "score", 1), self._inputs
             demand = self._demand(leg, kinds)
             future = self.client.submit(
-                self.function,
+                self._last,
                 inputs.lesson,
                 self._state(leg, demand),
                 inputs.held_out,

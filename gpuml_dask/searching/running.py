@@ -66,7 +66,7 @@ class Late:
 
 
 class Runner:
-    """Runs units on a cluster by ``function(packed unit, **arguments)`` on workers.
+    """Runs units on a cluster, in tasks that `_submit` makes.
 
     A unit is a piece of work that gives the same result whenever and wherever it runs. Its `title`
     and `label` name it on Dask's dashboard: units with one title are shown together. A candidate of
@@ -83,13 +83,12 @@ class Runner:
     def __init__(
         self,
         client: Client,
-        function: Callable[..., Any],
         inputs: Any,
         *,
         patience: float = 60.0,
         fit_timeout: float | None = None,
     ):
-        self.client, self.function, self.patience = client, function, patience
+        self.client, self.patience = client, patience
         self.fit_timeout: Any = fit_timeout
         self._inputs = inputs
         self._token = uuid.uuid4().hex

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 import cloudpickle
-from distributed import Client, Future
+from distributed import Future
 
 from gpuml.divided import small_arrays
 from gpuml.model_selection.candidates import Step
@@ -148,15 +148,8 @@ class PlacedRunner(Runner):
     go to the others.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        inputs: Any,
-        *,
-        patience: float = 60.0,
-        fit_timeout: float | None = None,
-    ):
-        super().__init__(client, run_unit, inputs, patience=patience, fit_timeout=fit_timeout)
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
         self._demands: dict[Any, frozenset[str]] = {}
         self._firsts: dict[Any, Any] = {}
         self._missing_since: dict[str, float] = {}
@@ -187,9 +180,8 @@ class PlacedRunner(Runner):
             where = {"workers": there, "allow_other_workers": True}
         self._demands.update(dict.fromkeys(keys, frozenset(demand)))
         packed = [cloudpickle.dumps(unit) for unit in units]
-        return self.client.map(
-            self.function, packed, key=keys, pure=False, **where, **self._inputs.arguments()
-        )
+        where.update(self._inputs.arguments())
+        return self.client.map(run_unit, packed, key=keys, pure=False, **where)
 
     def _submit_staged(self, units, keys, kinds):
         """Units, and their first steps once each; nobody else has those, so they go with them."""
