@@ -45,7 +45,7 @@ class Layer:
         if missing:
             for i, future in zip(missing, self._make(missing, uuid4().hex), strict=True):
                 self._futures[i] = future
-        return [future for i in which if (future := self._futures[i]) is not None]
+        return [made for i in which if (made := self._futures[i]) is not None]
 
     def drop_lost(self, states: Sequence[str] = ("cancelled",)) -> bool:
         """Drop futures in one of the states; returns whether there were any."""
