@@ -26,13 +26,7 @@ def asked_workers() -> Collection[Any]:
 
 
 def allowed(facts: Mapping[str, Fact]) -> dict[str, Fact]:
-    """Those of some workers, as the scheduler describes them, that tasks of this thread may use.
-
-    Parameters
-    ----------
-    facts : mapping of str to mapping
-        "host" and "name" of each worker, by its address.
-    """
+    """Those of the workers, as the scheduler describes them, that tasks of this thread may use."""
     wanted = set(asked_workers())
     return {
         address: fact

@@ -30,6 +30,13 @@ def meta_of(x: Any) -> Any:
     return getattr(x, "_meta", x)
 
 
+def is_on_gpu(x: Any) -> bool:
+    """Whether the chunks of a collection are arrays, or packed codes, in the memory of GPUs."""
+    meta = meta_of(x)
+    meta = getattr(meta, "data", meta)  # the bytes of packed codes
+    return type(meta).__module__.partition(".")[0] == "cupy"
+
+
 def array_of(
     name: str,
     tasks: Mapping[Any, Any],
@@ -39,15 +46,8 @@ def array_of(
 ) -> da.Array:
     """The dask array with one task per chunk; keys are the name and the number of the chunk.
 
-    Parameters
-    ----------
-    name : str
-    tasks : mapping
-    chunks : sequence of sequences of int
-    meta : array
-        Empty; chunks are like it.
-    dependencies : sequence of dask collections
-        That tasks name; of arrays what `lowered` returns.
+    `meta` is an empty array that chunks are like. `dependencies` are the dask collections that
+    tasks name; of arrays what `lowered` returns.
     """
     graph = HighLevelGraph.from_collections(name, tasks, dependencies=dependencies)
     chunks = tuple(map(tuple, chunks))

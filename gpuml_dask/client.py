@@ -27,30 +27,15 @@ LOCAL_SCHEDULERS = (
 
 @contextmanager
 def the_client(client: Any = None) -> Iterator[Client]:
-    """The client to use, for a ``with`` statement.
+    """The client to use, synchronous and connected, for a ``with`` statement.
 
-    Parameters
-    ----------
-    client : Client, str, Cluster or None, default=None
-        A client; the address of a scheduler; a cluster; None for the default client, or the
-        client of the worker if called in a task. For an asynchronous client, an address or a
-        cluster, a synchronous client is opened, which lives as long as the ``with`` block. In a
-        task, its worker runs others for as long.
+    None is the default client, or in a task the client of its worker. For an asynchronous client,
+    an address or a cluster, a synchronous client is opened, which lives as long as the ``with``
+    block. In a task, its worker runs others for as long.
 
-    Yields
-    ------
-    client : distributed.Client
-        A synchronous client that is connected.
-
-    Raises
-    ------
-    gpuml_dask.errors.ClusterError
-        If there is no client, it is closed, now or in the ``with`` block, or no scheduler answers.
-    RuntimeError
-        If the client is asynchronous and this is called from its own event loop, which would wait
-        for itself.
-    TypeError
-        If `client` is something else.
+    A `ClusterError` is raised if there is no client, it is closed, now or in the ``with`` block, or
+    no scheduler answers; a RuntimeError if the client is asynchronous and this is called from its
+    own event loop, which would wait for itself; a TypeError if `client` is something else.
     """
     client = current_client() if client is None else client
     if client is None:
@@ -76,8 +61,8 @@ def the_client(client: Any = None) -> Iterator[Client]:
 def thread_lent() -> Iterator[None]:
     """Let a worker do other work while a task on it waits, if this is a task.
 
-    It would wait for ever for what it has asked of the cluster, where such tasks are as many as
-    threads.
+    Otherwise such tasks, if there are as many as threads, would wait for ever for the tasks that
+    they have submitted.
     """
     try:
         get_worker()
@@ -131,26 +116,19 @@ def _refuse_its_own_loop(loop):
 def client_for(client: Any, scheduler: Any) -> Iterator[Client | None]:
     """The client for a search; None for a search in this process.
 
-    Parameters
-    ----------
-    client : Client, address, cluster or None
-        None is `scheduler`, and without that the current client, if there is one; in a task, that
-        of its worker.
-    scheduler : the same, or the name of one of Dask's local schedulers
-
-    Raises
-    ------
-    ClusterError
-        If the client is closed, or was called from its own event loop.
-    TypeError, ValueError
-        For anything else.
+    `scheduler` is a client, an address, a cluster, or the name of one of Dask's local schedulers;
+    it counts if `client` is None. Without both it is the current client, if there is one. A
+    `ClusterError` is raised if the client is closed, or was called from its own event loop, a
+    TypeError or ValueError for anything else.
     """
     chosen = scheduler if client is None else client
     named = isinstance(chosen, str) and ":" not in chosen
     name = chosen.lower() if named else None
     if chosen is None or name in CURRENT:
         chosen, named = current_client(), False
-    if chosen is None or name in LOCAL_SCHEDULERS or (client is None and _is_get(chosen)):
+    # Such as `dask.threaded.get`.
+    is_function = callable(chosen) and not isinstance(chosen, type | Cluster)
+    if chosen is None or name in LOCAL_SCHEDULERS or (client is None and is_function):
         yield None
     elif named:
         raise ValueError(
@@ -160,8 +138,3 @@ def client_for(client: Any, scheduler: Any) -> Iterator[Client | None]:
     else:
         with the_client(chosen) as found:
             yield found
-
-
-def _is_get(chosen: Any) -> bool:
-    """Whether `chosen` is a scheduler function, such as ``dask.threaded.get``."""
-    return callable(chosen) and not isinstance(chosen, type | Cluster)

@@ -104,8 +104,8 @@ def make_cluster(
     TypeError
         If such a number is no integer.
     RuntimeError
-        If GPUs are asked for and there are none, if `protocol` is "ucx" and its package is missing,
-        or if workers cannot be started, for example by a script without
+        If `device` is "cuda" and there are no GPUs, if `protocol` is "ucx" and its package is
+        missing, or if workers cannot be started, for example by a script without
         ``if __name__ == "__main__":``.
 
     Notes
@@ -312,7 +312,7 @@ def _gpu_cluster(n_workers, threads_per_worker, options, rmm_pool_size, spill):
 
 @cache  # each call leaves its defaults with Dask
 def _let_workers_come_back():
-    """Make another default of what Dask takes for a worker that is lost; a user's setting stays."""
+    """Change Dask's default for when a worker is taken for lost; a user's setting stays."""
     dask.config.update_defaults({"distributed": {"deploy": {"lost-worker-timeout": LOST_WORKER}}})
 
 
@@ -331,8 +331,8 @@ def _sizes_on_cpu(n_workers, threads_per_worker):
 def _environment_of_workers(blas_threads):
     """Set the threads of numerical libraries in new workers, where the user has not.
 
-    They are read when a library is loaded, so that they must be there before the process is. Dask
-    puts them into the environment of this process, from where they are taken away again.
+    Libraries read them when they are loaded, so they must be set before the process starts. Dask
+    sets them in the environment of this process; they are removed from it afterwards.
     """
     before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
     key = "distributed.nanny.pre-spawn-environ"

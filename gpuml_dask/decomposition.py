@@ -18,6 +18,7 @@ from gpuml_dask.rows.lazy import client_of, lives_on_workers
 from gpuml_dask.rows.placement import Table, place
 from gpuml_dask.rows.unread import Chunk
 from gpuml_dask.searching.warned import recorded, tell
+from gpuml_dask.sums.columns import fitted_attributes
 from gpuml_dask.sums.divided import fetch, repeated
 
 FROM_MOMENTS = (
@@ -72,7 +73,7 @@ class IncrementalPCA(OnWorkers, one_device.IncrementalPCA):
         return self._updated(X, bare(self), self.n_components or 0)
 
     def _updated(self, X, model, least):
-        """Become what chunk after chunk makes of a model; batches have `least` rows or more."""
+        """Update a model chunk after chunk, in batches of `least` rows or more, and become it."""
         with the_client(client_of(X)) as client, place(X, client=client, memory="auto") as table:
             names = _names(table.columns_names, vars(model).pop("feature_names_in_", None))
             batch = None
@@ -108,8 +109,7 @@ def _in_order(table: Table, model: Any, batch: int | None, least: int):
         options = batch, least, get_config(), filters
         state = table.X.rows.submit(_update, state, rows, *options, key=key)
     ((model, found),) = fetch(table.client, [state])
-    kept = model.get_params(deep=False)
-    return {name: value for name, value in vars(model).items() if name not in kept}, found
+    return fitted_attributes(model), found
 
 
 def _bounds(sizes: Sequence[int], batch: int | None, least: int) -> list[tuple[int, int]]:

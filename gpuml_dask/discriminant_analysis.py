@@ -1,24 +1,18 @@
 """Discriminant analysis of rows that are divided over the workers of a cluster."""
 
 from gpuml import discriminant_analysis as one_device
-from gpuml_dask.fitting import OnWorkers, documented
+from gpuml_dask.fitting import SCORED, OnWorkers, documented
 
 FROM_MOMENTS = (
     "one pass sums second moments of {} over all chunks (with a `covariance_estimator`, "
     '`shrinkage="auto"`{}, the rows come together on one worker)'
 )
-CLASSES = """\
->>> y = (X[:, 0] > 0.5).astype(int)
->>> with Client(processes=False, dashboard_address=":0") as client:
-...     model = {}().fit(X, y)
-...     round(model.score(X, y), 1)
-{}
-"""
+CLASSES = "(X[:, 0] > 0.5).astype(int)"
 
 
 @documented(
     FROM_MOMENTS.format("all rows", " or priors and a solver that is not svd"),
-    CLASSES.format("LinearDiscriminantAnalysis", "1.0"),
+    SCORED.format(CLASSES, "LinearDiscriminantAnalysis()", 1, "1.0"),
 )
 class LinearDiscriminantAnalysis(OnWorkers, one_device.LinearDiscriminantAnalysis):
     """Linear discriminants, which share one covariance, of rows here or on workers."""
@@ -26,7 +20,7 @@ class LinearDiscriminantAnalysis(OnWorkers, one_device.LinearDiscriminantAnalysi
 
 @documented(
     FROM_MOMENTS.format("the rows of each class", ""),
-    CLASSES.format("QuadraticDiscriminantAnalysis", "1.0"),
+    SCORED.format(CLASSES, "QuadraticDiscriminantAnalysis()", 1, "1.0"),
 )
 class QuadraticDiscriminantAnalysis(OnWorkers, one_device.QuadraticDiscriminantAnalysis):
     """A normal density with its own covariance for each class, of rows here or on workers."""

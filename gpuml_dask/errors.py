@@ -13,7 +13,7 @@ class ClusterError(RuntimeError):
 
 
 class FitTimeoutError(TimeoutError):
-    """A fit has taken longer than `fit_timeout` allows, and ``error_score="raise"`` was asked for.
+    """A fit has taken longer than `fit_timeout` allows, and `error_score` is "raise".
 
     The message has its parameters.
     """

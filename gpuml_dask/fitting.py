@@ -5,7 +5,6 @@ does. Given rows on a cluster it fits them where they are; its fitted attributes
 NumPy arrays, so that it is cloned, pickled and used like any other.
 """
 
-import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -29,12 +28,18 @@ from gpuml.divided import HOST, DividedRows, Share, moved
 from gpuml.divided.fitting import fit_divided
 from gpuml_dask import predict as blockwise
 from gpuml_dask._dask import meta_of
+from gpuml_dask._documents import (
+    docstring_of_gpuml,
+    name_on_one_device,
+    of_gpuml,
+    with_sections,
+)
 from gpuml_dask.client import the_client
 from gpuml_dask.rows import blocks
 from gpuml_dask.rows.lazy import client_of, lives_on_workers
 from gpuml_dask.rows.placement import Table, place
 from gpuml_dask.searching.warned import recorded, tell
-from gpuml_dask.sums.columns import Find, fit_columns
+from gpuml_dask.sums.columns import Find, fit_columns, fitted_attributes
 from gpuml_dask.sums.divided import fetch, repeated, run_divided
 
 # The class after a mixin: mypy need not know it.
@@ -56,6 +61,14 @@ Examples
 >>> from {module} import {name}
 >>> X = da.random.default_rng(0).random((300, 3), chunks=(100, 3))
 """
+# Examples of `documented`, by what they print: y and the model are filled in.
+SCORED = """\
+>>> y = {}
+>>> with Client(processes=False, dashboard_address=":0") as client:
+...     model = {}.fit(X, y)
+...     round(model.score(X, y), {})
+{}
+"""
 TRANSFORMED = """\
 >>> with Client(processes=False, dashboard_address=":0") as client:
 ...     step = {}.fit(X)
@@ -67,55 +80,28 @@ TRANSFORMED = """\
 def documented(how: str, example: str) -> Callable[[type], type]:
     """A decorator that derives the docstring of a class from gpuml's class of the same name.
 
-    Parameters
-    ----------
-    how : str
-        How rows on workers are fitted.
-    example : str
-        Lines with rows X on workers, and what they print.
+    `how` says how rows on workers are fitted; `example` has lines with rows X on workers.
     """
 
     def decorate(kind):
-        other = _of_gpuml(kind)
-        theirs = inspect.cleandoc(other.__doc__ or "")  # None under python -OO
-        head, _, sections = theirs.partition("\nParameters\n")
+        head = docstring_of_gpuml(kind).partition("\nParameters\n")[0]
         before, formula, after = head.partition("\n\n.. math::")
         problem = before + formula + after.partition("\n\n")[0].rstrip(",\n")
-        module, name = kind.__module__, kind.__name__
-        one = ".".join((*other.__module__.split(".")[:2], name))
-        also = "See Also\n--------\n"
-        kind.__doc__ = "\n".join(
-            (
-                f"{problem}\n",
-                fill(ON_WORKERS.format(one=one, how=how), 100),
-                "\nParameters",
-                sections.partition("\nExamples\n")[0].replace(
-                    also, f"{also}{one} : The same on one device.\n"
-                ),
-                EXAMPLE.format(module=module, name=name) + example,
-            )
-        )
+        fits = fill(ON_WORKERS.format(one=name_on_one_device(kind), how=how), 100)
+        examples = EXAMPLE.format(module=kind.__module__, name=kind.__name__) + example
+        kind.__doc__ = with_sections(kind, f"{problem}\n\n{fits}", examples)
         return kind
 
     return decorate
 
 
-def _of_gpuml(kind):
-    """The class of gpuml that a class of this package derives from."""
-    return next(k for k in kind.__mro__ if k.__module__.startswith("gpuml."))
-
-
 class OnWorkers(_Model):
     """Methods for rows on a cluster; a mixin before one of gpuml's classes.
 
-    `fit`, what says something of each row, `score` and `fit_transform` take rows on workers too.
-    The signatures and docstrings are those of gpuml's class.
-
-    Attributes
-    ----------
-    of_columns : callable or None
-        What of `gpuml_dask.sums.columns` fits rows that need not be numbers, from what is known of
-        each column; None for fits to numbers.
+    `fit`, methods with a result for each row, `score` and `fit_transform` take rows on workers too.
+    Their signatures and docstrings are those of gpuml's class. `of_columns` is the function of
+    `gpuml_dask.sums.columns` that fits rows which need not be numbers, column by column; None for
+    fits to numbers.
     """
 
     of_columns: Any = None  # mypy takes a function for a method
@@ -123,9 +109,9 @@ class OnWorkers(_Model):
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if OnWorkers in cls.__bases__:  # subclasses of users have their own methods
-            for name, made in METHODS.items():
+            for name, there in METHODS.items():
                 if name not in vars(cls) and hasattr(cls, name):
-                    setattr(cls, name, made(getattr(cls, name)))
+                    setattr(cls, name, _or_on_workers(getattr(cls, name), there))
 
     def _fit_on_workers(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:
         """Fit rows of which at least some are on workers; a failed fit leaves all as it was."""
@@ -139,13 +125,14 @@ class OnWorkers(_Model):
                 "is None."
             )
         find: Find | None = self.of_columns
-        if find is None:
-            _check_kinds(X)
+        numeric, memory = find is None, "auto" if find is None else None
+        if numeric and blocks.is_frame(meta_of(X)):
+            blocks.check_columns(meta_of(X))  # before anything is computed
         scalar = isinstance(sample_weight, Number)
         columns = {} if sample_weight is None or scalar else {"sample_weight": sample_weight}
         with (
             the_client(client_of(X, y, sample_weight)) as client,
-            place(X, y, columns, client=client, **_placing(find is None)) as table,
+            place(X, y, columns, client=client, numeric=numeric, memory=memory) as table,
             _weighted(table, sample_weight) if scalar else nullcontext(table) as table,
         ):
             check_names(table.columns_names)
@@ -155,108 +142,72 @@ class OnWorkers(_Model):
 
     def _become(self, fitted: Mapping[str, Any]) -> Any:
         """Take over fitted attributes."""
-        # Names of an earlier fit to a frame: rows without names would be warned of ever after. The
-        # model of an earlier fit by cuML would stand before this one.
+        # Of an earlier fit: names of columns, so that rows without names would raise a warning, and
+        # a model of cuML, which would hide this one.
         for name in ("feature_names_in_", "_fitted", "_lifted"):
             self.__dict__.pop(name, None)
         self.__dict__.update(fitted)
         return self
 
 
-def _rows_among(theirs: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
-    """X, y and weights among the arguments of a method."""
+def _or_on_workers(theirs: Callable[..., Any], there: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of gpuml's class; with rows on workers ``there(self, X, y, sample_weight)``."""
     bind = signature(theirs).bind
-
-    def rows(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        given = bind(*args, **kwargs).arguments
-        return tuple(given.get(name) for name in ("X", "y", "sample_weight"))
-
-    return rows
-
-
-def _fits(theirs):
-    rows_among = _rows_among(theirs)
-
-    @wraps(theirs)
-    def fit(self, *args, **kwargs):
-        rows = rows_among(self, *args, **kwargs)
-        if any(map(lives_on_workers, rows)):
-            return self._fit_on_workers(*rows)
-        return theirs(self, *args, **kwargs)
-
-    return fit
-
-
-def _by_block(theirs):
-    @wraps(theirs)
-    def method(self, X, *args, **kwargs):
-        if lives_on_workers(X):
-            return blockwise.by_block(self, theirs.__name__, X)
-        return theirs(self, X, *args, **kwargs)
-
-    return method
-
-
-def _scores(theirs):
-    rows_among = _rows_among(theirs)
-
-    @wraps(theirs)
-    def score(self, *args, **kwargs):
-        X, y, sample_weight = rows_among(self, *args, **kwargs)
-        if not any(map(lives_on_workers, (X, y, sample_weight))):
-            return theirs(self, *args, **kwargs)
-        if hasattr(self, "score_samples"):  # a mean of log likelihoods
-            return float(self.score_samples(X).map_blocks(blocks.host_copy).mean().compute())
-        return blockwise.score(self, X, y, sample_weight)
-
-    return score
-
-
-def _fits_and_says(theirs):
-    rows_among, says = _rows_among(theirs), theirs.__name__.partition("_")[2]
 
     @wraps(theirs)
     def method(self, *args, **kwargs):
-        X, *others = rows_among(self, *args, **kwargs)
-        if any(map(lives_on_workers, (X, *others))):
-            return getattr(self.fit(*args, **kwargs), says)(X)
+        given = bind(self, *args, **kwargs).arguments
+        rows = [given.get(name) for name in ("X", "y", "sample_weight")]
+        if any(map(lives_on_workers, rows)):
+            return there(self, *rows)
         return theirs(self, *args, **kwargs)
 
     return method
 
 
-# What makes a method of gpuml's class one that takes rows on workers, by its name.
+def _fits(self, *rows):
+    return self._fit_on_workers(*rows)
+
+
+def _scores(self, X, y, sample_weight):
+    if hasattr(self, "score_samples"):  # a mean of log likelihoods
+        return float(self.score_samples(X).map_blocks(blocks.host_copy).mean().compute())
+    return blockwise.score(self, X, y, sample_weight)
+
+
+def _fits_and(method: str) -> Callable[..., Any]:
+    def fits_and(self, X, y, sample_weight):
+        given = {"y": y, "sample_weight": sample_weight}
+        fitted = self.fit(X, **{name: x for name, x in given.items() if x is not None})
+        return getattr(fitted, method)(X)
+
+    return fits_and
+
+
+def _by_block(method: str) -> Callable[..., Any]:
+    return lambda self, X, *_: blockwise.by_block(self, method, X)
+
+
+# What methods of gpuml's class do with rows on workers.
 METHODS: dict[str, Callable[..., Any]] = {
     "fit": _fits,
-    "fit_transform": _fits_and_says,
-    "fit_predict": _fits_and_says,
+    "fit_transform": _fits_and("transform"),
+    "fit_predict": _fits_and("predict"),
     "score": _scores,
-    **dict.fromkeys(
-        (
+    **{
+        name: _by_block(name)
+        for name in (
             *("predict", "predict_proba", "predict_log_proba", "predict_joint_log_proba"),
             *("decision_function", "transform", "inverse_transform", "score_samples"),
-        ),
-        _by_block,
-    ),
+        )
+    },
 }
-
-
-def _placing(numeric: bool) -> dict[str, Any]:
-    """How rows are placed: sums over numbers need not have all of them in memory."""
-    return {"numeric": numeric, "memory": "auto" if numeric else None}
 
 
 def _weighted(table: Table, weight: Any) -> Table:
     """The rows of a table, with equal weights."""
     weights = np.full(table.n_rows, weight, dtype=np.float64)
     return place(table.X, table.y, {"sample_weight": weights}, client=table.client)
-
-
-def _check_kinds(X: Any) -> None:
-    """Refuse columns of dates before computing anything, if the dtypes of X are known."""
-    frame = meta_of(X)
-    if blocks.is_frame(frame):
-        blocks.check_columns(frame)
 
 
 def _tell_of_column(estimator: Any, y_shape: tuple[int, ...] | None) -> None:
@@ -266,7 +217,7 @@ def _tell_of_column(estimator: Any, y_shape: tuple[int, ...] | None) -> None:
             "A column-vector y was passed when a 1d array was expected. Please change the shape of "
             "y to (n_samples,), for example using y.ravel().",
             DataConversionWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
 
@@ -290,14 +241,14 @@ def check_names(names: Sequence[Any] | None) -> None:
 
 def bare(estimator: Any) -> Any:
     """The class of gpuml with the same parameters: workers need not import this package's."""
-    return _of_gpuml(type(estimator))(**clone(estimator).get_params(deep=False))
+    return of_gpuml(type(estimator))(**clone(estimator).get_params(deep=False))
 
 
 def fit_table(estimator: Any, table: Table, find: Find | None = None) -> dict[str, Any]:
-    """Fitted attributes, on the host, of an estimator on the rows of a table.
+    """Fitted attributes, in CPU memory, of an estimator on the rows of a table.
 
-    Rows stay divided where sums over them, or what `find` asks of their columns, are enough; else
-    they are gathered on one worker, and the fit is done there.
+    Rows stay divided where sums over them, or over their columns (`find`), are enough; else they
+    are gathered on one worker, and the fit is done there.
     """
     weight = "sample_weight" if "sample_weight" in table.names else None
     name = type(estimator).__name__
@@ -326,13 +277,10 @@ def _fit_rows(rows: DividedRows, estimator, weighted, filters):
                 raise
             # Sums over rows take no missing values, but this estimator does. What it refuses, it
             # refuses also without them, and then the rows stay where they are.
-            fit_divided(estimator, _without_missing(rows), weighted=weighted)
+            filled = replace(rows, shares=rows.shares.map(_zeros_for_missing))
+            fit_divided(estimator, filled, weighted=weighted)
             raise NeedsAllRows("Sums over rows take no missing values.") from error
     return moved(fitted, HOST), found
-
-
-def _without_missing(rows: DividedRows) -> DividedRows:
-    return replace(rows, shares=rows.shares.map(_zeros_for_missing))
 
 
 def _zeros_for_missing(share: Share) -> Share:
@@ -363,5 +311,4 @@ def _fit_one(estimator, names, settings: Mapping, filters, *columns):
     X, y = given.pop("X"), given.pop("y", None)
     with config_context(**settings), recorded(filters) as found:
         model = estimator.fit(X, **given) if y is None else estimator.fit(X, y, **given)
-    fitted = {n: v for n, v in vars(model).items() if n not in model.get_params(deep=False)}
-    return moved(fitted, HOST), found
+    return moved(fitted_attributes(model), HOST), found

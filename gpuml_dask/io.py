@@ -14,11 +14,12 @@ from distributed import Client
 
 from gpuml import get_config
 from gpuml.data import compute_place
-from gpuml_dask._dask import array_of, lowered, meta_of
+from gpuml_dask._dask import array_of, is_on_gpu, lowered, meta_of
 from gpuml_dask.client import current_client, the_client
 from gpuml_dask.near import submit_near
 from gpuml_dask.planning.blocks import balance
-from gpuml_dask.planning.worker_kinds import Kinds, kinds_among
+from gpuml_dask.planning.needs import Kind
+from gpuml_dask.planning.worker_kinds import kinds_among
 from gpuml_dask.rows.blocks import upload
 from gpuml_dask.sums.collective import in_order
 from gpuml_dask.waiting import facts_of
@@ -41,7 +42,7 @@ def from_zarr(
 ) -> da.Array:
     """Return an array in Zarr as a dask array, of CuPy chunks if the workers have GPUs.
 
-    Nothing is read. Blocks are read by whoever needs them, and brought to the GPU there.
+    Nothing is read. Tasks read the blocks that they need, and bring them to the GPU.
 
     Parameters
     ----------
@@ -56,8 +57,8 @@ def from_zarr(
         Dask's setting ``array.chunk-size``, those along the shorter side of a matrix first: then
         most often chunks have all of it, which is best for `gpuml_dask.linalg.svd_compressed`.
     client : distributed.Client, default=None
-        Whose workers are asked for GPUs. None is the current client, or without one this process.
-        gpuml's setting ``device="cpu"`` keeps chunks on the host.
+        Its workers may have GPUs. None is the current client, or without one this process.
+        gpuml's setting ``device="cpu"`` keeps chunks in CPU memory.
     storage_options : mapping, default=None
         For stores behind an URL.
 
@@ -94,10 +95,7 @@ def from_zarr(
         chunks, stored.shape, dtype=stored.dtype, previous_chunks=unit
     )
     meta: Any = np.empty((0,) * stored.ndim, dtype=stored.dtype)
-    if on_gpu:
-        import cupy
-
-        meta = cupy.asarray(meta)
+    meta = upload(meta) if on_gpu else meta
     name = f"from-zarr-{tokenize(stored, chunks, on_gpu)}"
     return da.from_array(
         reader, chunks, name=name, asarray=False, inline_array=True, meta=meta, fancy=False
@@ -160,8 +158,8 @@ def persisted(client: Client, x: da.Array, facts: Mapping[str, Mapping[str, Any]
     """
     (x,) = map(lowered, dask.optimize(x))
     kinds = kinds_among(facts)
-    demand = kinds.demand("gpu" if _is_on_gpu(x) else "cpu")
-    workers = _workers_in_order(kinds, facts, "gpu" if _is_on_gpu(x) else "cpu")
+    kind: Kind = "gpu" if is_on_gpu(x) else "cpu"
+    workers, demand = in_order(kinds.workers(kind), facts), kinds.demand(kind)
     if not workers or not x.ndim:
         return client.persist(x, optimize_graph=False)
     axis = 1 if x.ndim == 2 and x.shape[0] < x.shape[1] else 0
@@ -171,16 +169,6 @@ def persisted(client: Client, x: da.Array, facts: Mapping[str, Mapping[str, Any]
     homes = {key: workers[owners[key[1 + axis]]] for key in keys}
     made = submit_near(client, x.dask, homes, resources=demand)
     return array_of(x.name, dict(zip(keys, made, strict=True)), x.chunks, meta_of(x))
-
-
-def _workers_in_order(kinds: Kinds, facts, kind) -> list[str]:
-    return in_order(kinds.workers(kind), facts)
-
-
-def _is_on_gpu(x):
-    meta = meta_of(x)
-    meta = getattr(meta, "data", meta)  # the bytes of packed codes
-    return type(meta).__module__.partition(".")[0] == "cupy"
 
 
 # ---------------------------------------------------------------- reading

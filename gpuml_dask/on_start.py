@@ -1,7 +1,7 @@
 """What workers do when they start and end.
 
-Those of our local clusters have this module as a preload module of Dask, which imports the package
-before the scheduler knows of them. On other clusters `import_on_workers` sees to that.
+Workers of clusters of `gpuml_dask.cluster` have this module as a preload module of Dask, which
+imports the package before the scheduler knows of them. On other clusters `import_on_workers` does.
 """
 
 import gc
@@ -29,21 +29,21 @@ def dask_setup(worker: Any) -> None:
 
 
 def dask_teardown(worker: Any) -> None:
-    """Let the process end at once.
+    """Let the process end at once, without a search for cycles.
 
-    An interpreter that ends searches every object of every module for cycles: 0.6 s of computing
-    with scikit-learn, pandas and Dask loaded. On a busy machine several workers that do so together
+    An interpreter that ends looks at every object of every module: 0.6 s of computing with
+    scikit-learn, pandas and Dask loaded. On a busy machine several workers that do so together
     outlast the four seconds that Dask gives them, and are killed.
     """
     gc.freeze()
 
 
 def import_on_workers(client: Client) -> None:
-    """Let the workers of any cluster, also those that join later, import what is imported here.
+    """Let workers of any cluster, also those that join later, import what is imported here.
 
-    Otherwise one that replaces a dead worker gets tasks the moment it is there, and imports for
-    seconds what they need, while all others wait for it. Dask gives no tasks to a worker before its
-    plugins are set up. Only time is won by that, so that nothing is said if it fails.
+    Otherwise one that replaces a dead worker gets tasks at once, and imports for seconds what they
+    need, while all others wait for it. Dask gives no tasks to a worker before its plugins are set
+    up. This only saves time, so that an error in it is ignored.
     """
     names = [name for name in sys.modules if name.partition(".")[0] == "gpuml_dask"]
 

@@ -1,9 +1,10 @@
-"""Fitted models on rows that lie in blocks: lazily, a block at a time, where the block is.
+"""Fitted models on rows in blocks: lazily, a block at a time, where the block is.
 
 Any fitted model with scikit-learn's methods will do, of gpuml, scikit-learn, cuML or a user.
 """
 
 import pickle
+from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any
@@ -45,7 +46,7 @@ def predict(model: Any, X: Any) -> Any:
     model : estimator
         Fitted; anything with the method ``predict``. It goes to a worker once, not with each block.
     X : dask array, dask dataframe or local rows, of shape (n_samples, n_features)
-        Blocks may be NumPy, CuPy, sparse, pandas or cuDF, and their numbers of rows unknown.
+        Blocks may be NumPy, CuPy, sparse, pandas or cuDF, of known or unknown length.
         Several chunks of columns are joined. Futures and `Delayed` objects (one, or a list of one
         per block) and handles of `gpuml_dask.place` are blocks too. Local rows are handed to the
         model as they are.
@@ -88,29 +89,6 @@ def predict(model: Any, X: Any) -> Any:
     return by_block(model, "predict", X)
 
 
-def _documented(result: str, example: str, *, rows: str = "(n_samples, n_features)") -> Any:
-    """A decorator that adds sections to the docstring of a function of a model and rows.
-
-    Parameters
-    ----------
-    result : str
-        What is under Returns.
-    example : str
-        A line that makes a model of the rows X, a line with the function, and what it prints.
-    rows : str
-        The shape of X.
-    """
-
-    def decorate(function):
-        name = function.__name__
-        summary = function.__doc__ or ""  # python -OO has none
-        sections = OF_A_METHOD.format(name=name, rows=rows, result=result)
-        function.__doc__ = f"{summary}\n{sections}{example.format(name)}"
-        return function
-
-    return decorate
-
-
 OF_A_METHOD = """
 Parameters
 ----------
@@ -148,64 +126,67 @@ OF_A_PCA = """\
 """
 
 
-@_documented(
-    "probabilities : dask array of shape (n_samples, n_classes)\n"
-    "    As for `predict`; columns are one chunk.",
+PROBABILITIES = "As for `predict`; columns are one chunk."
+
+
+def _method(
+    name: str, summary: str, result: str, example: str, rows: str = "(n_samples, n_features)"
+) -> Callable[[Any, Any], Any]:
+    """The function of a model and rows X that calls a method of the model, block by block.
+
+    `result` is under Returns. The example makes a model of X, calls the function, and says what it
+    prints.
+    """
+
+    def function(model: Any, X: Any) -> Any:
+        return by_block(model, name, X)
+
+    function.__name__ = function.__qualname__ = name
+    sections = OF_A_METHOD.format(name=name, rows=rows, result=result)
+    function.__doc__ = f"{summary}\n{sections}{example.format(name)}"
+    return function
+
+
+predict_proba = _method(
+    "predict_proba",
+    "Predict the probabilities of the classes for rows in blocks.",
+    f"probabilities : dask array of shape (n_samples, n_classes)\n    {PROBABILITIES}",
     OF_A_CLASSIFIER,
 )
-def predict_proba(model: Any, X: Any) -> Any:
-    """Predict the probabilities of the classes for rows in blocks."""
-    return by_block(model, "predict_proba", X)
-
-
-@_documented(
-    "logarithms : dask array of shape (n_samples, n_classes)\n"
-    "    As for `predict`; columns are one chunk.",
+predict_log_proba = _method(
+    "predict_log_proba",
+    "Predict logarithms of the probabilities of the classes for rows in blocks.",
+    f"logarithms : dask array of shape (n_samples, n_classes)\n    {PROBABILITIES}",
     OF_A_CLASSIFIER,
 )
-def predict_log_proba(model: Any, X: Any) -> Any:
-    """Predict logarithms of the probabilities of the classes for rows in blocks."""
-    return by_block(model, "predict_log_proba", X)
-
-
-@_documented(
+decision_function = _method(
+    "decision_function",
+    "Decision values of a classifier for rows in blocks.",
     "decisions : dask array of shape (n_samples,) or (n_samples, n_classes)\n    As for `predict`.",
     OF_A_CLASSIFIER,
 )
-def decision_function(model: Any, X: Any) -> Any:
-    """Decision values of a classifier for rows in blocks."""
-    return by_block(model, "decision_function", X)
-
-
-@_documented(
+transform = _method(
+    "transform",
+    "Transform rows in blocks, each row by itself.",
     "transformed : dask array of shape (n_samples, n_features_out)\n"
     "    As for `predict`. It is an array in any case: DataFrames that ``set_output`` makes the\n"
     "    model return are turned into arrays, block by block. The names of its columns are those\n"
     "    of ``model.get_feature_names_out()``.",
     OF_A_PCA + ">>> {}(step, da.from_array(X, chunks=(2, 2))).shape\n(6, 1)\n",
 )
-def transform(model: Any, X: Any) -> Any:
-    """Transform rows in blocks, each row by itself."""
-    return by_block(model, "transform", X)
-
-
-@_documented(
+inverse_transform = _method(
+    "inverse_transform",
+    "Undo `transform` of rows in blocks.",
     "original : dask array of shape (n_samples, n_features)\n    As for `transform`.",
     OF_A_PCA + ">>> {}(step, da.ones((6, 1), chunks=(2, 1))).shape\n(6, 2)\n",
     rows="(n_samples, n_features_out)",
 )
-def inverse_transform(model: Any, X: Any) -> Any:
-    """Undo `transform` of rows in blocks."""
-    return by_block(model, "inverse_transform", X)
-
-
-@_documented(
+score_samples = _method(
+    "score_samples",
+    "Scores of single rows in blocks, such as logarithms of their likelihoods.",
     "scores : dask array of shape (n_samples,)\n    As for `predict`.",
     OF_A_PCA + ">>> {}(step, da.from_array(X, chunks=(2, 2))).shape\n(6,)\n",
 )
-def score_samples(model: Any, X: Any) -> Any:
-    """Scores of single rows in blocks, such as logarithms of their likelihoods."""
-    return by_block(model, "score_samples", X)
 
 
 def score(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -289,7 +270,7 @@ def _is_collection(x):
 
 
 def by_block(model: Any, method: str, X: Any) -> Any:
-    """A method of a model over the blocks of X; see `predict`."""
+    """A method of a model over the blocks of X, lazily; see `predict`."""
     if not lives_on_workers(X):
         return getattr(model, method)(X)
     check_is_fitted(model)
@@ -331,7 +312,7 @@ def _of_block(block, model, method, empty):
 
 
 def _as_array(result):
-    """The result of a model as an array (or sparse matrix); frames as the array they hold."""
+    """The result of a model as an array (or sparse matrix); DataFrames as the array they hold."""
     if hasattr(result, "columns") or hasattr(result, "iloc"):
         return result.values if hasattr(result, "values") else result.to_numpy()
     return result
@@ -350,7 +331,7 @@ def _width_of_rows(model, method):
 
 
 def _check_features(model, X, expected):
-    """Errors of scikit-learn's kind for what can be told without values."""
+    """Raise the errors of scikit-learn's kind that need no values."""
     if X.ndim != 2:
         raise ValueError(
             f"Expected 2D array, got {X.ndim}D array instead. Reshape your data using "
@@ -372,10 +353,11 @@ def _result_of_a_row(model, method, X):
         with np.errstate(all="ignore"):
             result = _as_array(getattr(model, method)(row))
     except Exception:
-        # Frames have names to check. Else the made-up values may be at fault (a category that the
-        # model does not know), and blocks will tell.
+        # DataFrames have names to check. Otherwise the made-up values may be at fault (a category
+        # that the model does not know), and blocks will tell.
+        names = getattr(model, "feature_names_in_", None)
         named = isinstance(X, dd.DataFrame) and method != "inverse_transform"
-        if named and _names_differ(model, X):
+        if named and names is not None and list(names) != list(X.columns):
             raise
         return _guess(model, method, X)
     return result[:0]
@@ -397,13 +379,8 @@ def _made_up_row(model, X, n_features):
     return np.ones_like(meta, shape=(1, width))
 
 
-def _names_differ(model, X):
-    names = getattr(model, "feature_names_in_", None)
-    return names is not None and list(names) != list(X.columns)
-
-
 def _guess(model, method, X):
-    """The kind of results by the names of things, where no row can be made up."""
+    """The kind of results from attributes of the model, where no row can be made up."""
     dtype, width = np.dtype(np.float64), _guessed_width(model, method)
     classes = getattr(model, "classes_", None)
     if method == "predict" and array_api_compat.is_numpy_array(classes):

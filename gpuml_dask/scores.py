@@ -1,10 +1,11 @@
 """R2, D2 and accuracy from sums over blocks of rows.
 
-Of each block of a regression come the number of rows, the weight, and per output the weighted mean
-of the targets, their sum of squares about it and that of the residuals. Two such records make one
-(Chan, Golub and LeVeque 1983), so that nothing cancels where targets are large; a tree of fixed
-shape over the blocks makes the result the same on any number of workers. Deviances take the place
-of squares for generalised linear models: they add up the same way, being divergences of Bregman.
+For each block of a regression, that is how many rows it has, their weight, and per output the
+weighted mean of the targets, their sum of squares about it and that of the residuals. Two such
+records make one (Chan, Golub and LeVeque 1983), so that nothing cancels where targets are large; a
+tree of fixed shape over the blocks makes the result the same on any number of workers. Deviances
+take the place of squares for generalised linear models: they add up the same way, being Bregman
+divergences.
 """
 
 import warnings
@@ -35,32 +36,32 @@ class MisalignedError(ValueError):
 
 
 class Sums(NamedTuple):
-    """What is known of some rows: numbers, or an array with one entry per output."""
+    """Sums over some rows, the last three with one entry per output."""
 
     rows: int
     weight: float
     mean: Any
     squares: Any
-    residuals: Any  # of a classification: the weight of the rows that are right
+    residuals: Any  # of a classification: the weight of the rows with the right label
 
 
 def score_blocks(model: Any, predictions: da.Array, y: Any, sample_weight: Any = None) -> float:
     """Score predictions in blocks as ``model.score`` would; see `gpuml_dask.predict.score`."""
-    sums_of, both, finish = _kind_of_score(model)
-    blocks = [_blocks(predictions)]
+    sums_of, divergence, finish = _kind_of_score(model)
+    blocks = [chunks_of(predictions)]
     blocks.append(_aligned(y, predictions, "y"))
     if sample_weight is not None:
         blocks.append(_aligned(sample_weight, predictions, "sample_weight"))
     sums = [delayed(sums_of, pure=True)(*parts) for parts in zip(*blocks, strict=True)]
     while len(sums) > 1:
         groups = [sums[i : i + BLOCKS_AT_ONCE] for i in range(0, len(sums), BLOCKS_AT_ONCE)]
-        sums = [delayed(_together, pure=True)(group, both) for group in groups]
+        sums = [delayed(_together, pure=True)(group, divergence) for group in groups]
     (total,) = dask.compute(sums[0])
     return finish(total)
 
 
 def _kind_of_score(model):
-    """The sums to take, to merge, and to make a score of, where the model's is one of these."""
+    """Functions for the sums of a block, the divergence of targets, and the score from sums."""
     scored = model
     while getattr(scored, "scoring", None) is None and _inner(scored) is not None:
         scored = _inner(scored)
@@ -68,13 +69,12 @@ def _kind_of_score(model):
     known = usual or type(scored).__module__.split(".")[0] in OURS_AND_CUML
     if known and getattr(scored, "scoring", None) is None:
         if is_classifier(scored):
-            return _hits_of_block, _both, _accuracy
+            return _hits_of_block, _squares, _accuracy
         if getattr(scored, "multifit_score", None) == "d2_tweedie":
-            power = float(scored.power)
-            of_block = partial(_deviances_of_block, power=power)
-            return of_block, partial(_both_deviances, power=power), _explained
+            divergence = partial(_deviances, power=float(scored.power))
+            return partial(_sums_of_block, divergence=divergence), divergence, _explained
         if is_regressor(scored):
-            return _squares_of_block, _both, _r2
+            return partial(_sums_of_block, divergence=_squares), _squares, _r2
     raise ValueError(
         f"The score of {type(scored).__name__} is neither plain R2 nor accuracy, nor D2 of a model "
         "of gpuml, the only ones that are made of sums over blocks here. Compute another from "
@@ -90,10 +90,6 @@ def _inner(model):
 
 
 # ---------------------------------------------------------------- blocks that belong together
-
-
-def _blocks(x):
-    return chunks_of(x)
 
 
 def _aligned(x, predictions, name):
@@ -123,7 +119,7 @@ def _aligned(x, predictions, name):
         )
     else:
         x = x.rechunk({0: sizes})
-    return _blocks(x.rechunk({1: -1}) if x.ndim > 1 else x)
+    return chunks_of(x.rechunk({1: -1}) if x.ndim > 1 else x)
 
 
 def _check_numbers_of_blocks(number, predictions, name):
@@ -138,7 +134,7 @@ def _check_numbers_of_blocks(number, predictions, name):
 
 
 def _of_library(x, like):
-    """`x`, a block of an array or a frame, in the library of `like`."""
+    """`x`, a block of an array or a DataFrame, in the library of `like`."""
     if hasattr(x, "to_cupy") or hasattr(x, "to_numpy"):
         x = x.to_cupy() if hasattr(x, "to_cupy") else x.to_numpy()
     if array_api_compat.is_numpy_array(like):
@@ -185,86 +181,62 @@ def _prepared(predicted, y, weight):
 def _hits_of_block(predicted, y, weight=None):
     predicted, y, weight = _prepared(predicted, y, weight)
     if array_api_compat.is_numpy_array(y) and y.shape[0]:
-        accuracy_score(y, predicted)  # complains of labels that are no labels, or of another kind
+        accuracy_score(y, predicted)  # refuses values that are no labels, or of another kind
     elif y.shape[0]:
         y = _numbers(y, "y_true")
     hits = predicted == y
     hits = hits if hits.ndim == 1 else hits.all(axis=1)
     total = float(y.shape[0] if weight is None else weight.astype(np.float64).sum())
     right = float((hits if weight is None else weight.astype(np.float64) * hits).sum())
-    # Kept as a sum, not as a mean: numbers of rows add up without rounding.
-    return Sums(y.shape[0], total, 0.0, 0.0, right)
+    # Kept as a sum, not as a mean: whole numbers add up without rounding.
+    nothing = np.zeros(1)
+    return Sums(y.shape[0], total, nothing, nothing, right)
 
 
-def _squares_of_block(predicted, y, weight=None):
+def _sums_of_block(predicted, y, weight=None, *, divergence):
     predicted, y, weight = _prepared(predicted, y, weight)
     y = _numbers(y, "y_true")
     y, predicted = (x.reshape(x.shape[0], -1).astype(np.float64) for x in (y, predicted))
-    weight = None if weight is None else weight.astype(np.float64)[:, None]
-    zero = np.zeros(y.shape[1])
-    total = float(y.shape[0] if weight is None else weight.sum())
-    if y.shape[0] == 0 or total == 0:
+    xp = array_api_compat.array_namespace(y)
+    weight = xp.ones(y.shape[0]) if weight is None else weight.astype(np.float64)
+    zero, total = np.zeros(y.shape[1]), float(weight.sum())
+    if total == 0:
         return Sums(y.shape[0], 0.0, zero, zero, zero)
-    scale = 1.0 if weight is None else weight
-    mean = (scale * y).sum(axis=0) / total
-    squares = (scale * (y - mean) ** 2).sum(axis=0)
-    residuals = (scale * (y - predicted) ** 2).sum(axis=0)
-    on_host = (_of_library(x, zero) for x in (mean, squares, residuals))
-    return Sums(y.shape[0], total, *on_host)
+    mean = (weight[:, None] * y).sum(axis=0) / total
+    found = mean, divergence(y, mean + 0.0 * y, weight), divergence(y, predicted, weight)
+    return Sums(y.shape[0], total, *(_of_library(x, zero) for x in found))
 
 
-def _deviances_of_block(predicted, y, weight=None, *, power):
-    predicted, y, weight = _prepared(predicted, y, weight)
-    y = _numbers(y, "y_true")
-    total = float(y.shape[0] if weight is None else weight.astype(np.float64).sum())
-    if y.shape[0] == 0 or total == 0:
-        return Sums(y.shape[0], 0.0, 0.0, 0.0, 0.0)
-    y, predicted = (x.astype(np.float64) for x in (y, predicted))
-    mean = float((y if weight is None else weight * y).sum() / total)
-    guess = array_api_compat.array_namespace(y).full_like(y, mean)
-    squares = _deviance(y, guess, power, weight) if mean > 0 else 0.0
-    residuals = _deviance(y, predicted, power, weight)
-    return Sums(y.shape[0], total, mean, total * squares, total * residuals)
+def _squares(y, other, weight):
+    """Weighted sums of squared differences, for each output."""
+    return (weight[:, None] * (y - other) ** 2).sum(axis=0)
 
 
-def _deviance(y, predicted, power, weight=None):
-    return mean_tweedie_deviance(y, predicted, sample_weight=weight, power=power)
+def _deviances(y, other, weight, *, power):
+    """Weighted sum of deviances of one output; of zeros from zeros it is 0."""
+    if not (bool(y.any()) or bool(other.any())):
+        return y[0] * 0.0
+    mean = mean_tweedie_deviance(y[:, 0], other[:, 0], sample_weight=weight, power=power)
+    return weight.sum() * mean + y[0] * 0.0
 
 
-def _both_deviances(a, b, *, power):
-    """As `_both`: deviances of the means of both from the mean of all are what they differ by."""
-    weight = a.weight + b.weight
-    if weight == 0:
-        return a._replace(rows=a.rows + b.rows)
-    mean = a.mean + (b.mean - a.mean) * (b.weight / weight)
-    squares = a.squares + b.squares
-    if mean > 0:
-        weights = np.asarray([a.weight, b.weight])
-        own, all_of_them = np.asarray([a.mean, b.mean]), np.full(2, mean)
-        squares += weight * _deviance(own, all_of_them, power, weights)
-    return Sums(a.rows + b.rows, weight, mean, squares, a.residuals + b.residuals)
-
-
-def _together(records, both):
+def _together(records, divergence):
     total = records[0]
     for record in records[1:]:
-        total = both(total, record)
+        total = _both(total, record, divergence)
     return total
 
 
-def _both(a, b):
+def _both(a, b, divergence):
+    """The sums of two records: their means differ from the mean of all, which adds to `squares`."""
+    if not (a.weight and b.weight):
+        return (a if a.weight else b)._replace(rows=a.rows + b.rows)
     weight = a.weight + b.weight
-    if weight == 0:
-        return a._replace(rows=a.rows + b.rows)
-    step = b.mean - a.mean
-    part = b.weight / weight
-    return Sums(
-        a.rows + b.rows,
-        weight,
-        a.mean + step * part,
-        a.squares + b.squares + step**2 * (a.weight * part),
-        a.residuals + b.residuals,
-    )
+    mean = a.mean + (b.mean - a.mean) * (b.weight / weight)
+    means, weights = np.stack([a.mean, b.mean]), np.asarray([a.weight, b.weight])
+    between = divergence(means, np.stack([mean, mean]), weights)
+    squares = a.squares + b.squares + between
+    return Sums(a.rows + b.rows, weight, mean, squares, a.residuals + b.residuals)
 
 
 # ---------------------------------------------------------------- results
@@ -299,6 +271,6 @@ def _r2(total):
 def _explained(total):
     """The share of the deviance that is explained."""
     _check_weight_of_all(total)
-    if not total.squares:
+    if not total.squares[0]:
         raise ZeroDivisionError("D^2 is not defined where y_true is constant.")
-    return float(1.0 - total.residuals / total.squares)
+    return float(1.0 - total.residuals[0] / total.squares[0])

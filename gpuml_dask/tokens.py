@@ -19,33 +19,16 @@ _GLOBAL_STATE = np.random.mtrand._rand
 
 
 def token_of(obj: Any) -> str:
-    """A token of parameters, estimators, splitters, scorers, arrays or frames.
+    """A token of parameters, estimators, splitters, scorers, arrays or DataFrames.
 
-    Equal values have equal tokens in every process: arrays by kind, dtype, shape and content,
-    whatever their layout in memory; estimators by class and parameters, fitted or not; functions by
-    name and code, but not by what they call; other objects by what pickle would keep of them.
-    Rows on a device are read block by block. Rows that are divided over workers have a token too:
-    that of the list of their pieces' tokens.
+    Equal values have equal tokens, 64 hexadecimal digits, in every process: arrays by kind, dtype,
+    shape and content, whatever their layout in memory; estimators by class and parameters, fitted
+    or not; functions by name and code, but not by the functions that they call; other objects by
+    what pickle would keep of them. Rows on a device are read block by block. For rows that are
+    divided over workers, take the token of the list of their pieces' tokens. A TypeError is raised
+    for an object whose content nothing tells.
 
-    Parameters
-    ----------
-    obj : object
-
-    Returns
-    -------
-    token : str
-        64 hexadecimal digits.
-
-    Raises
-    ------
-    TypeError
-        If nothing says what the object's content is.
-
-    Examples
-    --------
-    >>> import numpy as np
     >>> from sklearn.linear_model import Ridge
-    >>> from gpuml_dask.tokens import token_of
     >>> token_of(Ridge(alpha=2.0)) == token_of(Ridge(alpha=2.0).fit([[0.0], [1.0]], [0, 1]))
     True
     >>> token_of(np.ones(3)) == token_of(np.ones(3, dtype=np.float32))
@@ -181,7 +164,7 @@ def _bound(obj):
 
 
 def _array_parts(x):
-    """Dtype, shape, and digests of blocks of rows, in C order and on the host."""
+    """Dtype, shape, and digests of blocks of rows, in C order and in CPU memory."""
     yield str(x.dtype).encode()
     yield repr(tuple(x.shape)).encode()
     if x.ndim == 0:

@@ -1,9 +1,9 @@
 """Waiting for a cluster: time limits, and progress reports where there is no limit.
 
-What nobody works on is waited for as long as `patience` says; then it is a `ClusterError`. Work
-that is done somewhere, or comes after other work there, takes as long as it takes. Where that is
-not what it looks like from here, because a worker is silent, paused or busy with something else,
-the logger ``gpuml_dask`` says after some seconds what is waited for.
+A wait for work that no worker does ends after `patience` with a `ClusterError`. Work that a worker
+does, or that comes after other work there, may take any time. If the cluster is in a state that
+cannot be seen from here, because a worker is silent, paused or busy with something else, the logger
+``gpuml_dask`` reports it after some seconds.
 """
 
 import logging
@@ -48,12 +48,8 @@ def patience() -> float:
 def check_client(client: Client) -> None:
     """Refuse a client that cannot be waited for.
 
-    Raises
-    ------
-    ClusterError
-        If it is closed, or was called from its own event loop.
-    TypeError
-        If it is no client.
+    A `ClusterError` is raised if it is closed, or was called from its own event loop, a TypeError
+    if it is no client.
     """
     if not hasattr(client, "scatter"):  # a cluster, an address
         raise TypeError(
@@ -94,13 +90,7 @@ def in_touch(client: Client) -> Iterator[None]:
 
 
 class Report:
-    """Reports why a wait continues: after a while, then less and less often.
-
-    Parameters
-    ----------
-    what : str
-        What is waited for, in words.
-    """
+    """Reports why a wait continues: after a while, then less and less often."""
 
     def __init__(self, what: str):
         self._what = what
@@ -134,20 +124,10 @@ def workers_there(
 ) -> dict[str, dict[str, Any]]:
     """The scheduler's description of each worker, by address, as soon as there is one.
 
-    Parameters
-    ----------
-    client : Client
-    limit : float, default=None
-        Seconds to wait; None is `patience`.
-    running : bool, default=False
-        Whether workers do not count that are paused, or leave.
-    n_wanted : int, default=1
-        Tasks that there are going to be. A cluster that adapts starts workers for as many.
-
-    Raises
-    ------
-    ClusterError
-        If the client is closed, or if there is no scheduler or no worker for so long.
+    `limit` are the seconds to wait, `patience` by default. With `running`, workers do not count
+    that are paused, or leave. `n_wanted` is the number of tasks to come: a cluster that adapts
+    starts workers for as many. A `ClusterError` is raised if the client is closed, or if there is
+    no scheduler or no worker for so long.
     """
     limit = patience() if limit is None else limit
     began, report = time.monotonic(), Report("a worker")
@@ -212,12 +192,7 @@ def threads_of(client: Client) -> dict[str, int]:
 def ask(client: Client, question: Callable[..., Any], **settings: Any) -> Any:
     """The result of a coroutine of the client, or of its scheduler, within a time limit.
 
-    Raises
-    ------
-    NoAnswer
-        If it takes too long.
-    Exception
-        What the coroutine raises.
+    `NoAnswer` is raised if it takes too long; otherwise whatever the coroutine raises.
     """
     began = time.monotonic()
     try:
@@ -237,13 +212,8 @@ def ask(client: Client, question: Callable[..., Any], **settings: Any) -> Any:
 class Wait:
     """A wait for tasks, as long as workers run them or what they depend on.
 
-    Parameters
-    ----------
-    client : Client
-    what : str
-        What is waited for, in words.
-    limit : float, default=None
-        Seconds without any work on it; None is `patience`.
+    `what` names the tasks in messages. `limit` are the seconds without any work on them, `patience`
+    by default.
     """
 
     def __init__(self, client: Client, what: str, limit: float | None = None):
@@ -260,10 +230,8 @@ class Wait:
     def look(self, keys: Iterable[Any]) -> None:
         """Check the cluster, unless it was checked just now, and report what is unusual.
 
-        Raises
-        ------
-        ClusterError
-            If the client is closed, or nobody has worked on tasks of these keys for so long.
+        A `ClusterError` is raised if the client is closed, or no worker has worked on tasks of
+        these keys for too long.
         """
         check_client(self._client)
         now = time.monotonic()
@@ -359,23 +327,10 @@ def _question(keys):
 def wait_until_done(
     client: Client, futures: Sequence[Future], what: str, *, limit: float | None = None
 ) -> None:
-    """Wait until tasks finish or fail, as long as workers run them.
+    """Wait until tasks finish or fail, as long as workers run them, or for `limit` seconds.
 
-    Parameters
-    ----------
-    client : Client
-    futures : sequence of Future
-    what : str
-        What is waited for, in words.
-    limit : float, default=None
-        Seconds after which to return in any case.
-
-    Raises
-    ------
-    ClusterError
-        If the client is closed, or nobody works on the tasks for as long as `patience` says.
-    CancelledError
-        If something that they need was lost with its worker.
+    A `ClusterError` is raised if the client is closed, or no worker works on the tasks for as long
+    as `patience` says, a CancelledError if something that they need was lost with its worker.
     """
     waiting, began = Wait(client, what), time.monotonic()
     keys = [future.key for future in futures]
@@ -392,14 +347,8 @@ def wait_until_done(
 def gathered(client: Client, futures: Sequence[Future], what: str) -> list[Any]:
     """Results of tasks: waits as `wait_until_done`, then copies them here within a time limit.
 
-    Raises
-    ------
-    ClusterError
-        As of `wait_until_done`, and if workers that have the results do not send them.
-    CancelledError
-        If something that they need was lost with its worker.
-    Exception
-        What a task raised.
+    Errors as of `wait_until_done`, and those of tasks; a `ClusterError` also if workers that have
+    the results do not send them.
     """
     for _ in range(MOST_GATHERS):
         wait_until_done(client, futures, what)
@@ -413,12 +362,7 @@ def gathered(client: Client, futures: Sequence[Future], what: str) -> list[Any]:
 def answers(client: Client, futures: Sequence[Future], what: str) -> list[Any]:
     """Small results of tasks on rows, as `gathered`; releases the futures.
 
-    Raises
-    ------
-    ClusterError
-        As of `gathered`, and if what the tasks rest on is lost.
-    Exception
-        What a task raised.
+    A `ClusterError` is raised also if rows that the tasks need are lost.
     """
     try:
         return gathered(client, futures, what)

@@ -6,9 +6,7 @@ from distributed import Client
 
 from gpuml import get_config
 from gpuml.linalg import checked_rule
-from gpuml_dask.client import current_client, the_client
-from gpuml_dask.linalg.compute import computed
-from gpuml_dask.linalg.grids import stages_of
+from gpuml_dask.linalg.compute import computed, lazily
 from gpuml_dask.linalg.matrix import check_iterator, checked_matrix, seed_of
 from gpuml_dask.linalg.stages import Job
 
@@ -150,32 +148,8 @@ def svd_compressed(
     matrix = checked_matrix(a)
     plan = matrix.plan(k, n_power_iter, n_oversamples, dtype)
     rule = checked_rule(matrix.array.shape[1], center, scale, plan.dtype)
-    settings = get_config()
-    job = Job(
-        plan,
-        rule,
-        seed_of(seed, random_state),
-        bool(coerce_signs),
-        settings["device"],
-        settings["block_bytes"],
-    )
+    settings, seed = get_config(), seed_of(seed, random_state)
+    job = Job(plan, rule, seed, bool(coerce_signs), settings["device"], settings["block_bytes"])
     if compute:
-        return _now(matrix, job, client, return_error)
-    stages = stages_of(matrix, job)
-    stages.standards = stages.find_standards()
-    Q = stages.start()
-    total = stages.visit(Q)
-    for _ in range(plan.n_power_iter):
-        Q = stages.turned(Q, total)
-        total = stages.visit(Q)
-    found = stages.found(Q, total)
-    results = stages.arrays(found)
-    return (*results, stages.error(found)) if return_error else results
-
-
-def _now(matrix, job, client, return_error):
-    client = current_client() if client is None else client
-    if client is None:
-        return computed(matrix, job, None, return_error)
-    with the_client(client) as client:
         return computed(matrix, job, client, return_error)
+    return lazily(matrix, job, return_error)

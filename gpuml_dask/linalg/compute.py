@@ -1,4 +1,4 @@
-"""Decompositions that are computed at once: by tasks, or by the ranks of GPU workers."""
+"""Decompositions as graphs, or computed at once: by tasks, or by the ranks of GPU workers."""
 
 import warnings
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ from distributed import Client, futures_of
 
 from gpuml.solvers.compressed import MOST_ADDED
 from gpuml_dask._dask import lowered
-from gpuml_dask.client import thread_lent
+from gpuml_dask.client import current_client, the_client
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.io import persisted
 from gpuml_dask.linalg import ranks
@@ -24,27 +24,27 @@ from gpuml_dask.planning.plan import memory_of
 from gpuml_dask.planning.worker_kinds import kinds_among
 from gpuml_dask.sums.divided import fetch, repeated
 from gpuml_dask.sums.holders import Futures
-from gpuml_dask.waiting import in_touch, workers_there
+from gpuml_dask.waiting import workers_there
 
 # Of the memory of workers that rows may take: results, blocks and other users need some.
 SHARE_OF_MEMORY = 0.5
 
 
+def lazily(matrix: Matrix, job: Job, return_error: bool) -> tuple:
+    """u, s and v as graphs, and an estimate of errors if wanted."""
+    return _by_tasks(stages_of(matrix, job), _Lazily(), return_error)
+
+
 def computed(matrix: Matrix, job: Job, client: Client | None, return_error: bool) -> tuple:
     """u, s and v whose chunks are computed, and an estimate of errors if wanted.
 
-    Parameters
-    ----------
-    matrix : Matrix
-    job : Job
-    client : Client or None
-        None is Dask's scheduler in this process.
-    return_error : bool
+    Without a client, and without a current one, Dask's scheduler in this process computes them.
     """
+    client = current_client() if client is None else client
     if client is None:
         return _by_tasks(stages_of(_read_again(matrix), job), _Here(), return_error)
-    with in_touch(client), client.as_current(), thread_lent():
-        there: Any = _There(client, matrix)
+    with the_client(client) as connected, connected.as_current():
+        there: Any = _There(connected, matrix)
         try:
             held = there.placed(matrix)
             return repeated(there, partial(_attempt, there, held, job, return_error))
@@ -72,7 +72,7 @@ def _by_tasks(stages: Stages, where: Any, return_error: bool) -> tuple:
     for _ in range(stages.job.plan.n_power_iter):
         Q, total = _next(stages, where, Q, total)
     (found,) = where.kept([stages.found(Q, total)])
-    for n_added in range(MOST_ADDED):
+    for n_added in range(where.most_added):
         if where.value(stages.resolved(found, n_added)):
             break
         Q, total = _next(stages, where, Q, total)
@@ -87,27 +87,41 @@ def _next(stages, where, Q, total):
 
 
 def _read_again(matrix):
-    """The same with reading and what follows on it fused, for those who read more than once."""
+    """The same matrix, with reading and the steps after it fused for chunks that are read again."""
     if futures_of(matrix.array):
         return matrix  # an optimised graph leaves out chunks that are there, and we name them
     (array,) = map(lowered, dask.optimize(matrix.array))
     return replace(matrix, array=array)
 
 
-class _Here:
-    """Dask's scheduler in this process."""
+class _Lazily:
+    """Nothing is computed, so that no visits can be added to those that were planned."""
+
+    most_added = 0
 
     def kept(self, collections: Sequence[Any]) -> Sequence[Any]:
-        """The same collections, computed."""
+        return collections
+
+    def value(self, collection: Any) -> Any:
+        return collection
+
+
+class _Here:
+    """Dask's scheduler in this process: `kept` computes collections, `value` the value of one."""
+
+    most_added = MOST_ADDED
+
+    def kept(self, collections: Sequence[Any]) -> Sequence[Any]:
         return dask.persist(*collections)
 
     def value(self, collection: Any) -> Any:
-        """The value of one."""
         return collection.compute()
 
 
 class _There:
-    """A cluster, and rows on it. `gpuml_dask.sums.divided.repeated` takes it for a table."""
+    """A cluster with the chunks of a matrix, as `_Here`; `repeated` takes it for a table."""
+
+    most_added = MOST_ADDED
 
     def __init__(self, client: Client, matrix: Matrix):
         self.client = client
@@ -135,8 +149,8 @@ class _There:
         return sum(map(memory_of, with_gpu if on_gpu and with_gpu else workers))
 
     def kept(self, collections: Sequence[Any]) -> Sequence[Any]:
-        """The same collections, computed on the cluster."""
-        found = self._persist(collections)
+        with _quiet():
+            found = self.client.persist(list(collections), resources=self._demand or None)
         futures = [future for each in found for future in self._noted(each)]
         fetch(self.client, futures, values=False)
         for future in futures:
@@ -145,22 +159,17 @@ class _There:
         return found
 
     def value(self, collection: Any) -> Any:
-        """The value of one."""
         made = self.client.compute([collection], resources=self._demand or None)
         return fetch(self.client, self.futures.add(list(made)))[0]
 
     def _noted(self, collection):
-        """Futures of a collection, which are ours unless the user had them."""
+        """The futures of a collection, noted for release unless they are the user's."""
         futures = futures_of(collection)
         self.futures.add([future for future in futures if id(future) not in self._theirs])
         return futures
 
-    def _persist(self, collections):
-        with _quiet():
-            return self.client.persist(list(collections), resources=self._demand or None)
-
     def revive(self) -> bool:
-        """What tasks make is made again by Dask; it is an error if that is not all."""
+        """Raise an error if the user's chunks are lost; Dask makes again whatever tasks made."""
         if any(future.cancelled() for future in self._chunks):
             raise ClusterError(
                 "Chunks that a is made of were lost with their worker, and no task can make them "
@@ -171,7 +180,7 @@ class _There:
 
 @contextmanager
 def _quiet():
-    """Without Dask's advice on large graphs, which are so because of what was found."""
+    """Silence Dask's advice on large graphs: these hold arrays that earlier visits found."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
         yield

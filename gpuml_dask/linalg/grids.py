@@ -1,16 +1,17 @@
 """Visits of a matrix whose strips are too large for one task: chunk by chunk, in two steps.
 
-Of strip i with the chunks ``B_ij`` first ``Y_i = sum_j B_ij Q_j``, then ``Z_j = sum_i B_ij' Y_i``.
+With the chunks ``B_ij`` of strip i, first ``Y_i = sum_j B_ij Q_j``, then ``Z_j = sum_i B_ij' Y_i``.
 No chunk moves; images of strips do. Both steps need all chunks, which stay in memory between them.
 """
 
+import operator
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import dask.array as da
 from dask.delayed import Delayed
 
+from gpuml.reading import chunked
 from gpuml.solvers.row_products import Visit
 from gpuml_dask.linalg import work
 from gpuml_dask.linalg.matrix import Matrix
@@ -23,14 +24,11 @@ def stages_of(matrix: Matrix, job: Job) -> Stages:
 
 
 class GridStages(Stages):
-    """Stages whose tasks work on single chunks; see `gpuml_dask.linalg.stages.Stages`.
-
-    `standards` are one for each part of the features that chunks have in common.
-    """
+    """Stages whose tasks work on single chunks; a standard for each chunk along the short side."""
 
     @property
     def _spans(self) -> list[slice]:
-        """What members of a strip have of the short side."""
+        """The part of the short side that each chunk of a strip has."""
         sizes = self.matrix.array.chunks[0 if self.matrix.is_wide else 1]
         return work.spans_of([size for size in sizes if size])
 
@@ -50,15 +48,14 @@ class GridStages(Stages):
         name = self._name("visit", Q.key)
         tasks: dict[Any, Any] = {}
         images = self._images(tasks, name, Q)
-        one = self._of_strip(work.part_of_sums)
+        one = self._of_strip(chunked.transposed_image)
         parts = []
         for j in range(len(self._spans)):
             leaves = []
             for position, (i, keys) in enumerate(self.matrix.strips.items()):
                 leaves.append((name, "Z", j, 0, position))
-                standard = self._standard_key(position, j)
-                tasks[leaves[-1]] = (one, keys[j], images[i], standard)
-            parts.append(work.add(tasks, leaves, work.plus, name, "Z", j))
+                tasks[leaves[-1]] = (one, [keys[j]], self._standard_key(position, j), images[i])
+            parts.append(work.add(tasks, leaves, operator.add, name, "Z", j))
         rest = self._sum_over(tasks, images, work.small_sums, Visit.plus, name, "G")
         tasks[name, "all"] = (work.whole_visit, parts, rest)
         return self._outcome(name, tasks, (name, "all"), Q)
@@ -67,33 +64,27 @@ class GridStages(Stages):
         name = self._name("squares", probe.key)
         tasks: dict[Any, Any] = {}
         images = self._images(tasks, name, probe)
-        total = self._sum_over(tasks, images, work.lengths, work.plus, name, "sum")
+        total = self._sum_over(tasks, images, work.squared_lengths, operator.add, name, "sum")
         return self._outcome(name, tasks, total, probe)
 
     def _long(self, word: str, found: Delayed, chunks: Any) -> da.Array:
         name = self._name(word, found.key)
         tasks: dict[Any, Any] = {}
         images = self._images(tasks, f"{name}-parts", found)
-        finish = partial(
-            work.as_long_vectors,
-            is_wide=self.matrix.is_wide,
-            dtype=self._dtype,
-            on_gpu=self.matrix.on_gpu,
-        )
+        finish = self._result(self.matrix.is_wide)
         for i, image in images.items():
             tasks[self._long_key(name, i)] = (finish, image)
         return self._long_array(name, tasks, chunks, found)
 
     def _images(self, tasks: dict, name: str, W: Delayed) -> dict[int, Any]:
         """Keys of ``B W`` of each strip."""
-        images = {}
+        images, one = {}, self._of_strip(work.part_of_image)
         for position, (i, keys) in enumerate(self.matrix.strips.items()):
             leaves = []
             for j, (span, key) in enumerate(zip(self._spans, keys, strict=True)):
                 leaves.append((name, "Y", i, 0, j))
-                one = self._of_strip(work.part_of_image, span=span)
-                tasks[leaves[-1]] = (one, key, W.key, self._standard_key(position, j))
-            images[i] = work.add(tasks, leaves, work.plus, name, "Y", i)
+                tasks[leaves[-1]] = (one, [key], self._standard_key(position, j), W.key, span)
+            images[i] = work.add(tasks, leaves, operator.add, name, "Y", i)
         return images
 
     def _sum_over(

@@ -1,4 +1,4 @@
-"""What a caller asks for, checked before anything is computed."""
+"""The matrix that a call decomposes, checked before anything is computed."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +13,7 @@ from gpuml.encodings import Packed
 from gpuml.linalg import checked_plan, checked_random
 from gpuml.reading.sources import Source
 from gpuml.solvers.compressed import Plan
-from gpuml_dask._dask import lowered, meta_of
+from gpuml_dask._dask import is_on_gpu, lowered, meta_of
 from gpuml_dask.rows.lazy import as_collection
 
 ITERATORS = ("power", "QR")
@@ -24,19 +24,13 @@ MOST_STRIP_BYTES = 2**31
 
 @dataclass(frozen=True)
 class Matrix:
-    """A dask array, as visits go over it; nothing of it is computed.
-
-    Attributes
-    ----------
-    array : dask array
-        Of known chunk sizes.
-    """
+    """A dask array of known chunk sizes, in strips along its long side; nothing is computed."""
 
     array: da.Array
 
     @property
     def is_wide(self) -> bool:
-        """Whether strips are of columns: by the shape alone, so that chunks do not matter."""
+        """Whether strips are of columns: from the shape alone, so that chunks do not matter."""
         return self.array.shape[0] < self.array.shape[1]
 
     @property
@@ -51,7 +45,7 @@ class Matrix:
 
     @cached_property
     def strips(self) -> dict[int, list[tuple]]:
-        """Keys of the chunks of each strip that has any rows, by its number."""
+        """Keys of the chunks of each strip that is not empty, by its number."""
         name = self.array.name
         short = self.array.chunks[0 if self.is_wide else 1]
         members = [j for j, size in enumerate(short) if size]
@@ -76,7 +70,7 @@ class Matrix:
     @property
     def on_gpu(self) -> bool:
         """Whether chunks are in the memory of GPUs."""
-        return type(self.meta).__module__.partition(".")[0] == "cupy"
+        return is_on_gpu(self.array)
 
     @property
     def may_miss(self) -> bool:
@@ -86,13 +80,13 @@ class Matrix:
 
     @property
     def n_bytes(self) -> int:
-        """Of all chunks, as they are."""
+        """Bytes of all chunks, encoded as they are."""
         meta = meta_of(self.array)
         bits = meta.bits if isinstance(meta, Packed) else 8 * self.array.dtype.itemsize
         return self.array.size * bits // 8
 
     def plan(self, k: int, n_power_iter: int, n_oversamples: int, dtype: str | None) -> Plan:
-        """The numbers of a call, if they make sense for the matrix."""
+        """The sizes of a call, checked against the matrix."""
         meta, kind = meta_of(self.array), self.array.dtype
         codes = isinstance(meta, Packed) or (kind.kind in "biu" and kind.itemsize == 1)
         source = Source(self.array.shape, _nothing, 1, self.array, codes=codes)
@@ -104,14 +98,10 @@ def _nothing(rows):
 
 
 def checked_matrix(a: Any) -> Matrix:
-    """A matrix on a cluster.
+    """The matrix of a dask array.
 
-    Raises
-    ------
-    TypeError
-        If it is no dask array of real numbers.
-    ValueError
-        If it has not two dimensions, chunks of unknown size, or no rows or columns.
+    A TypeError is raised if it is no dask array of real numbers, a ValueError if it has not two
+    dimensions, chunks of unknown size, or no rows or columns.
     """
     a = as_collection(a, np.nan)
     if hasattr(a, "to_dask_array"):
@@ -150,18 +140,15 @@ def _check_kind(a):
 
 
 def check_iterator(iterator: str) -> None:
-    """Complain of what Dask does not know either."""
+    """Refuse an iterator that Dask does not know either."""
     if iterator not in ITERATORS:
         raise ValueError(f"iterator must be one of {ITERATORS}, got {iterator!r}.")
 
 
 def seed_of(seed: Any, random_state: Any) -> int:
-    """One integer for all that is random: an integer itself, or drawn from what is given.
+    """One integer for all that is random: a given integer, or one drawn from a given generator.
 
-    Raises
-    ------
-    ValueError
-        If both are given, or one is no seed.
+    A ValueError is raised if both are given, or one is no seed.
     """
     if seed is not None and random_state is not None:
         raise ValueError("seed and random_state mean the same; pass one of them.")

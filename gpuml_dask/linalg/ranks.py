@@ -1,4 +1,4 @@
-"""Decompositions by the ranks of GPU workers: one task for each of them, whatever the visits."""
+"""Decompositions by GPU workers that sum together, with one task for each worker."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,54 +15,44 @@ from gpuml.solvers.compressed import ErrorEstimate, Triplets, error_estimate, it
 from gpuml.solvers.row_products import Visit
 from gpuml.solvers.standard import Standard, Sums
 from gpuml_dask.io import has_gpu_here
-from gpuml_dask.linalg import triplets
+from gpuml_dask.linalg import work
 from gpuml_dask.linalg.matrix import Matrix
 from gpuml_dask.linalg.stages import Job
-from gpuml_dask.planning.blocks import assign
-from gpuml_dask.sums.collective import collective_of, in_order
-from gpuml_dask.sums.divided import WORTH_A_GPU, fetch
-from gpuml_dask.waiting import ask, facts_of
+from gpuml_dask.sums.collective import collective_of
+from gpuml_dask.sums.divided import by_worker, gpus_for, holders_of, owners_of
+from gpuml_dask.waiting import facts_of
 
 
 def workers_for(client: Client, matrix: Matrix, device: str) -> list[str]:
     """GPU workers in the order of their ranks, if there are any and the matrix is worth it.
 
-    Only chunks that stay on workers are for ranks, which cannot ask for more; and large strips only
-    if no chunk has to move for them.
+    Ranks cannot ask for chunks, so all of them must be on workers already; and where strips are
+    large, no chunk may have to move.
     """
-    gpus = [] if device == "cpu" else gpu_workers(client)
-    worth_it = matrix.on_gpu or device == "cuda" or matrix.n_bytes >= WORTH_A_GPU
-    if not gpus or not worth_it or not is_held(matrix):
+    if not is_held(matrix):
         return []
-    return gpus if not matrix.is_grid or _strips_are_whole(client, matrix) else []
-
-
-def gpu_workers(client: Client) -> list[str]:
-    """Workers that declare a GPU, in the order of their ranks."""
-    facts = facts_of(client)
-    return in_order((a for a, w in facts.items() if w["resources"].get("GPU")), facts)
+    gpus = gpus_for(facts_of(client), device, matrix.n_bytes, on_gpu=matrix.on_gpu)
+    return gpus if not (gpus and matrix.is_grid) or _strips_are_whole(client, matrix) else []
 
 
 def _strips_are_whole(client, matrix):
     """Whether all chunks of each strip are on one worker."""
-    futures = _futures(matrix)
-    fetch(client, list(futures.values()), values=False)
-    held_by = ask(client, client.who_has, futures=list(futures.values()))
+    strips = _strips(matrix)
+    held_by = holders_of(client, [future for strip in strips for future in strip])
     return all(
-        set.intersection(*(set(held_by.get(key, ())) for key in keys))
-        for keys in matrix.strips.values()
+        set.intersection(*(set(held_by[future.key]) for future in strip)) for strip in strips
     )
 
 
 def is_held(matrix: Matrix) -> bool:
     """Whether all chunks are futures."""
-    return all(isinstance(each, Future) for each in _futures(matrix).values())
+    return all(isinstance(each, Future) for strip in _strips(matrix) for each in strip)
 
 
-def _futures(matrix):
+def _strips(matrix) -> list[list]:
+    """The chunks of each strip: futures, where workers have them."""
     held = matrix.array.dask
-    keys = [key for strip in matrix.strips.values() for key in strip]
-    return {key: held.get(key) for key in keys}
+    return [[held.get(key) for key in keys] for keys in matrix.strips.values()]
 
 
 def decomposed(
@@ -70,51 +60,23 @@ def decomposed(
 ) -> tuple[Triplets, list[Standard], ErrorEstimate | None]:
     """Triplets, how features are standardised (for each strip of a wide matrix), and errors.
 
-    Parameters
-    ----------
-    client : Client
-    matrix : Matrix
-        Its chunks are on workers.
-    job : Job
-    workers : sequence of str
-        Addresses.
-    return_error : bool
-
-    Raises
-    ------
-    RankLost
-        If a worker was lost.
+    The chunks of the matrix are on workers; `RankLost` is raised if one of `workers` is lost.
     """
-    pieces = _dealt(client, matrix, workers)
-    needs_sums = job.rule.needs_sums or matrix.may_miss
-    build = partial(_strip_of, matrix.is_wide, needs_sums)
-    collective = collective_of(client)
     shape, sizes = matrix.array.shape, [size for size in matrix.long_chunks if size]
-    used = [worker for worker in workers if worker in pieces]
-    return collective.run(
-        _decompose, pieces, job, shape, sizes, needs_sums, return_error, build=build, workers=used
-    )
-
-
-def _dealt(client, matrix, workers) -> dict[str, dict[int, list[Future]]]:
-    """Strips as lists of futures for each worker, where they are, as evenly as that allows."""
-    futures = _futures(matrix)
-    fetch(client, list(futures.values()), values=False)
-    held_by = ask(client, client.who_has, futures=list(futures.values()))
-    strips_ = list(matrix.strips.values())
-    holders = [next(iter(held_by.get(keys[0], ())), None) for keys in strips_]
-    owners = assign([size for size in matrix.long_chunks if size], holders, workers)
-    dealt: dict[str, dict[int, list[Future]]] = {}
-    for position, (keys, owner) in enumerate(zip(strips_, owners, strict=True)):
-        dealt.setdefault(owner, {})[position] = [futures[key] for key in keys]
-    return dealt
+    strips, needs_sums = _strips(matrix), job.rule.needs_sums or matrix.may_miss
+    owners, _ = owners_of(client, strips, sizes, workers)
+    pieces = by_worker(strips, owners, workers)
+    build = partial(_strip_of, matrix.is_wide, needs_sums)
+    args = job, shape, sizes, needs_sums, return_error
+    run = collective_of(client).run
+    return run(_decompose, pieces, *args, build=build, workers=list(pieces))
 
 
 # ---------------------------------------------------------------- on the workers
 
 
 def _strip_of(is_wide, is_summed, *chunks):
-    """A strip of some chunks; those of the host go to the GPU if they fit there."""
+    """A strip of some chunks; those in CPU memory go to the GPU if they fit there."""
     n_bytes = sum(chunk.nbytes for chunk in chunks)
     device = "cuda" if has_gpu_here() else "cpu"
     strip = Chunked(chunks, is_wide, is_summed=is_summed, device=device)
@@ -128,7 +90,7 @@ def _at(chunk, place):
 
 
 def _decompose(holders: Holders, job, shape, sizes, needs_sums, return_error):
-    """On rank 0: all visits."""
+    """All visits, on rank 0."""
     is_wide = shape[0] < shape[1]
     pieces, standards = _with_standards(holders, job.rule, shape, sizes, needs_sums)
     last: list[Visit] = []
@@ -137,25 +99,22 @@ def _decompose(holders: Holders, job, shape, sizes, needs_sums, return_error):
         last[:] = [pieces.total(chunked.visit, Q, combine=Visit.plus)]
         return last[0]
 
-    Q = triplets.first_block(min(shape), job.plan.width(shape), job.seed)
+    Q = work.first_block(min(shape), job.plan.width(shape), job.seed)
     _, found = iterate(move(Q, holders.place), visit, job.plan)
-    found = triplets.finished(
-        found, last[0], job.plan, signs=job.signs, is_wide=is_wide, seed=job.seed
-    )
+    found = work.finished(found, last[0], job.plan, signs=job.signs, is_wide=is_wide, seed=job.seed)
     found, error = moved(found, HOST), None
     if return_error:
-        probe = triplets.probes_for(found, job.seed)
+        probe = work.probes_for(found, job.seed)
         squares = pieces.total(chunked.squared_lengths, move(probe, holders.place))
         error = error_estimate(found, move(squares, HOST), job.plan.dtype)
     return found, standards, error
 
 
 def _with_standards(holders, rule, shape, sizes, needs_sums):
-    """Pieces that know how their features are standardised, and that, on the host."""
+    """Pieces that know how their features are standardised, and those standards in CPU memory."""
     if shape[0] < shape[1]:
-        starts = [sum(sizes[:i]) for i in range(len(sizes))]
-        parts = [rule.part(slice(a, a + n)) for a, n in zip(starts, sizes, strict=True)]
-        pieces = holders.map(_with_own_standard, needs_sums, each_with=parts)
+        parts = [rule.part(span) for span in work.spans_of(sizes)]
+        pieces = holders.map(_with_own_standard, each_with=parts)
         return pieces, pieces.each(_standard)
     shift, found = chunked.no_shift(shape[1]), None
     if needs_sums:
@@ -169,8 +128,8 @@ def _first(a, _b):
     return a
 
 
-def _with_own_standard(strip, needs_sums, rule):
-    return replace(strip, standard=chunked.standard_of_run(strip, rule, needs_sums))
+def _with_own_standard(strip, rule):
+    return replace(strip, standard=chunked.standard_of_run(strip, rule, strip.is_summed))
 
 
 def _with_standard(strip, standard):

@@ -1,6 +1,6 @@
-"""What tasks of the graphs of a decomposition do, and trees of their sums.
+"""What tasks of the graphs of a decomposition do: to strips, between visits, and trees of sums.
 
-Whatever is small comes to the host, so that any worker can go on with it.
+Small results come to CPU memory, so that any worker can go on with them.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,31 +11,45 @@ from typing import Any
 import numpy as np
 from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph
+from sklearn.utils import check_random_state
 
 from gpuml.data import Array, move, namespace
 from gpuml.divided import HOST, moved, tree
 from gpuml.reading import chunked
 from gpuml.reading.chunked import Chunked
-from gpuml.solvers.compressed import Triplets
+from gpuml.solvers.compressed import (
+    Plan,
+    Triplets,
+    checked,
+    more_columns,
+    more_values,
+    probes,
+    start,
+    triplets,
+    turned,
+)
 from gpuml.solvers.row_products import Visit
-from gpuml.solvers.standard import Rule, Standard, Sums
+from gpuml.solvers.standard import Rule, Standard
 from gpuml_dask.planning.blocks import neighbours
 from gpuml_dask.rows.blocks import upload
 
 # Of strips: is_wide, is_summed, device, block_bytes.
 Settings = tuple[bool, bool, str, int | None]
 
+# What is drawn after the first vectors has numbers of its own, so that it can be drawn anywhere.
+FOR_PROBES, FOR_VECTORS = 1, 2
+
 # ---------------------------------------------------------------- graphs
 
 
 def delayed(name: str, tasks: dict, result: Any, *dependencies: Any) -> Delayed:
-    """The outcome of the tasks of one layer."""
+    """The result of one of the tasks of a layer."""
     graph = HighLevelGraph.from_collections(name, tasks, dependencies=dependencies)
     return Delayed(result, graph, layer=name)
 
 
 def add(tasks: dict, leaves: Sequence[Any], combine: Callable[[Any, Any], Any], *name: Any) -> Any:
-    """The key of the sum of all leaves; tasks of the tree are put to the others, as `name`."""
+    """Add the tasks of a tree that sums all leaves, with keys that begin with `name`; its key."""
     below, level = list(leaves), 0
     while len(below) > 1:
         level += 1
@@ -49,77 +63,56 @@ def add(tasks: dict, leaves: Sequence[Any], combine: Callable[[Any, Any], Any], 
 
 
 def spans_of(sizes: Sequence[int]) -> list[slice]:
-    """Where parts of some sizes lie."""
+    """The slices of neighbouring parts of these sizes."""
     ends = list(accumulate(sizes))
     return [slice(end - size, end) for end, size in zip(ends, sizes, strict=True)]
 
 
-# ---------------------------------------------------------------- of strips
+# ---------------------------------------------------------------- strips
 
 
-def _strip(chunks, settings, standard=None):
+def _strip(chunks, standard, settings):
     is_wide, *others = settings
     return Chunked(chunks, is_wide, standard or Standard(), *others)
 
 
-def first_means(chunks: Sequence[Any], *, settings: Settings) -> np.ndarray:
-    """See `chunked.first_means`."""
-    return move(chunked.first_means(_strip(chunks, settings)), HOST)
+def of_strip(
+    chunks: Sequence[Any],
+    standard: Standard | None,
+    *args: Any,
+    function: Callable[..., Any],
+    settings: Settings,
+) -> Any:
+    """The result of a function of `gpuml.reading.chunked` for a strip, in CPU memory."""
+    return moved(function(_strip(chunks, standard, settings), *args), HOST)
 
 
-def sums(chunks: Sequence[Any], shift: np.ndarray, *, settings: Settings) -> Sums:
-    """See `chunked.sums`."""
-    return moved(chunked.sums(_strip(chunks, settings), shift), HOST)
-
-
-def standard_of_strip(
-    chunks: Sequence[Any], *, settings: Settings, rule: Rule, needs_sums: bool
-) -> Standard:
-    """See `chunked.standard_of_run`."""
-    strip = _strip(chunks, settings)
-    return chunked.standard_of_run(strip, rule, needs_sums).beside(chunked.no_shift(0))
-
-
-def visit(chunks: Sequence[Any], Q: np.ndarray, standard: Standard, *, settings: Settings) -> Visit:
-    """See `chunked.visit`."""
-    return moved(chunked.visit(_strip(chunks, settings, standard), Q), HOST)
-
-
-def squared_lengths(
-    chunks: Sequence[Any], W: np.ndarray, standard: Standard, *, settings: Settings
-) -> np.ndarray:
-    """See `chunked.squared_lengths`."""
-    return move(chunked.squared_lengths(_strip(chunks, settings, standard), W), HOST)
+def standard_of_strip(strip: Chunked, rule: Rule) -> Standard:
+    """How the features of a wide strip are standardised."""
+    found = chunked.standard_of_run(strip, rule, needs_sums=strip.is_summed)
+    return found.beside(chunked.no_shift(0))
 
 
 def long_vectors(
-    chunks: Sequence[Any], found: Triplets, standard: Standard, *, settings: Settings
+    chunks: Sequence[Any], standard: Standard, found: Triplets, *, settings: Settings
 ) -> Array:
-    """Rows of u of a strip, or columns of v of a wide one."""
-    image = chunked.image(_strip(chunks, settings, standard), found.map)
+    """Rows of u of a strip, or columns of v of a wide one, where the chunks are."""
+    image = chunked.image(_strip(chunks, standard, settings), found.map)
     return image.T if settings[0] else image
 
 
-# ---------------------------------------------------------------- of single chunks of a strip
+# ---------------------------------------------------------------- single chunks of a strip
 
 
-def part_of_image(
-    chunk: Any, W: Any, standard: Standard, *, span: slice, settings: Settings
-) -> np.ndarray:
+def part_of_image(strip: Chunked, W: Any, span: slice) -> np.ndarray:
     """What a chunk adds to ``B W`` of its strip, float64; W may be triplets, for their map."""
     W = W.map if isinstance(W, Triplets) else W
-    image = chunked.image(_strip([chunk], settings, standard), W[span, :])
-    return move(image, HOST).astype(np.float64)
-
-
-def part_of_sums(chunk: Any, Y: np.ndarray, standard: Standard, *, settings: Settings) -> Any:
-    """What a chunk adds to ``B' Y`` of its strip."""
-    return move(chunked.transposed_image(_strip([chunk], settings, standard), Y), HOST)
+    return move(chunked.image(strip, W[span, :]), HOST).astype(np.float64)
 
 
 def small_sums(Y: np.ndarray) -> Visit:
-    """Of a strip, what its image ``Y = B Q`` is enough for."""
-    Y = move(Y, HOST)  # aligned, wherever it came from
+    """The sums of a visit that the image ``Y = B Q`` of a strip is enough for."""
+    Y = move(Y, HOST)  # aligned, whatever worker it came from
     return Visit.of(np.zeros(0), Y)
 
 
@@ -128,49 +121,85 @@ def whole_visit(Z: Sequence[np.ndarray], rest: Visit) -> Visit:
     return Visit(np.concatenate(Z), rest.G, rest.ones)
 
 
-def lengths(Y: np.ndarray) -> np.ndarray:
-    """Squared, of columns."""
+def squared_lengths(Y: np.ndarray) -> np.ndarray:
+    """Squared lengths of columns."""
     return (Y**2).sum(axis=0)
 
 
-def as_long_vectors(Y: np.ndarray, *, is_wide: bool, dtype: str, on_gpu: bool) -> Array:
-    """The same as `long_vectors`, from the image of a strip."""
-    return _result(Y.T if is_wide else Y, dtype, on_gpu)
+# ---------------------------------------------------------------- thin matrices between visits
 
 
-# ---------------------------------------------------------------- small things
+def first_block(short: int, width: int, seed: int) -> np.ndarray:
+    """Random orthonormal columns (p, l)."""
+    return start(short, width, check_random_state(seed))
+
+
+def next_block(Q: Any, total: Visit) -> Any:
+    """The block of the next visit."""
+    return turned(Q, checked(total))
+
+
+def first_triplets(Q: Any, total: Visit, plan: Plan, **options: Any) -> Triplets:
+    """As many triplets as are wanted, from Q and the sums of the last visit; see `finished`."""
+    found = triplets(Q, checked(total), plan.n_components, plan.dtype)
+    return finished(found, total, plan, **options)
+
+
+def finished(
+    found: Triplets, total: Visit, plan: Plan, *, signs: bool, is_wide: bool, seed: int
+) -> Triplets:
+    """Triplets with signs, as many as are wanted, of the matrix that visits see.
+
+    Beyond the rank of the matrix, singular values are 0, right vectors orthonormal to the others,
+    and the map to left vectors is 0. `total` are the sums of the last visit. `signs`: no row of v
+    has a negative sum. `is_wide`: visits see the transposed matrix, whose left vectors are v.
+    """
+    if signs:
+        xp = namespace(total.G)
+        sums = total.ones @ found.turn if is_wide else xp.sum(found.right, axis=1)
+        found = _flipped(found, xp.where(sums >= 0, xp.ones_like(sums), -xp.ones_like(sums)))
+    return _completed(found, plan.n_components, np.random.default_rng([seed, FOR_VECTORS]))
+
+
+def _flipped(found, signs):
+    return Triplets(
+        found.singular, signs[:, None] * found.right, found.map * signs, found.turn * signs
+    )
+
+
+def _completed(found, k, random):
+    missing = k - found.singular.shape[0]
+    if missing == 0:
+        return found
+    xp = namespace(found.map)
+    nothing = xp.zeros_like(found.map[:, :1])
+    return Triplets(
+        more_values(found.singular, missing),
+        more_columns(found.right.T, missing, random).T,
+        xp.concat([found.map, *[nothing] * missing], axis=1),
+        xp.concat([found.turn, *[xp.zeros_like(found.turn[:, :1])] * missing], axis=1),
+    )
+
+
+def probes_for(found: Triplets, seed: int) -> Any:
+    """The block to multiply the matrix with for an estimate of errors, (p, k + 10)."""
+    return probes(found, np.random.default_rng([seed, FOR_PROBES]))
+
+
+# ---------------------------------------------------------------- results
 
 
 def same(x: Any) -> Any:
-    """Itself."""
+    """Return x: a task whose result is a known value."""
     return x
 
 
-def plus(a: Any, b: Any) -> Any:
-    """Their sum."""
-    return a + b
+def right_part(found: Triplets, span: slice) -> Array:
+    """Part of the right vectors, as rows."""
+    return found.right[:, span]
 
 
-def rows_of_right(found: Triplets, *, span: slice, dtype: str, on_gpu: bool) -> Array:
-    """Part of the right vectors as rows."""
-    return _result(found.right[:, span], dtype, on_gpu)
-
-
-def columns_of_right(found: Triplets, *, span: slice, dtype: str, on_gpu: bool) -> Array:
-    """Part of the right vectors as columns."""
-    return _result(found.right[:, span].T, dtype, on_gpu)
-
-
-def singular(found: Triplets, *, dtype: str, on_gpu: bool) -> Array:
-    """Singular values."""
-    return _result(found.singular, dtype, on_gpu)
-
-
-def nothing(shape: tuple[int, ...], dtype: str, on_gpu: bool) -> Array:
-    """Vectors of a strip that has none."""
-    return _result(np.empty(shape), dtype, on_gpu)
-
-
-def _result(x, dtype, on_gpu):
-    x = namespace(x).astype(x, getattr(namespace(x), dtype))
+def result(x: Array, *, transposed: bool, dtype: str, on_gpu: bool) -> Array:
+    """An array in the dtype and the memory of the results."""
+    x = namespace(x).astype(x.T if transposed else x, getattr(namespace(x), dtype))
     return upload(x) if on_gpu else x

@@ -35,28 +35,13 @@ def cut_rows(
     block_bytes: int | None = None,
     joined_bytes: int | None = None,
 ) -> np.ndarray:
-    """Cut rows into blocks.
+    """Cut rows into blocks: their bounds, strictly increasing from 0 to `n_rows`.
 
-    Parameters
-    ----------
-    n_rows, row_bytes : int
-    chunk_bounds : int array (c + 1,), default=None
-        Rows at which chunks begin, and `n_rows`. Neighbours of less than half of `joined_bytes`
-        are joined to that, and chunks above 256 MiB, or above a block if that is larger, are cut
-        evenly; all other blocks are chunks.
-    block_bytes : int, default=None
-        Bytes wanted in a block; None follows the size of the data, see `block_size`.
-    joined_bytes : int, default=None
-        Bytes of what is joined of small chunks; None is a block.
+    `chunk_bounds` are the rows at which chunks begin, and `n_rows`. Neighbours of less than half of
+    `joined_bytes` (by default, of a block) are joined to that, and chunks above 256 MiB, or above a
+    block if that is larger, are cut evenly; all other blocks are chunks. `block_bytes` is wanted in
+    a block; without it, `block_size` follows the size of the data.
 
-    Returns
-    -------
-    bounds : int array (n_blocks + 1,)
-        Strictly increasing, from 0 to `n_rows`.
-
-    Examples
-    --------
-    >>> from gpuml_dask.planning.blocks import cut_rows
     >>> cut_rows(8_000_000, 400)[[0, 1, -1]]
     array([      0,   41884, 8000000])
     """
@@ -93,9 +78,6 @@ def assign(
 ) -> list[str]:
     """The worker of each block, if some worker or none has it already; see `balance`.
 
-    Examples
-    --------
-    >>> from gpuml_dask.planning.blocks import assign
     >>> assign([9, 9, 9], ["b", None, "a"], ["a", "b", "c"])
     ['b', 'c', 'a']
     """
@@ -107,23 +89,11 @@ def assign(
 def balance(
     block_bytes: np.ndarray, n_workers: int, holders: np.ndarray | None = None
 ) -> np.ndarray:
-    """Assign blocks to workers: the index of a worker for each block.
+    """Assign blocks to workers: the index of a worker for each block, from the arguments alone.
 
-    No worker gets more than the average and one (largest) block. A block stays with its holder as
-    long as that has no more; all others go, in order and neighbours together, to those who have
-    less than the average.
-
-    Parameters
-    ----------
-    block_bytes : array (n_blocks,)
-    n_workers : int
-    holders : int array (n_blocks,), default=None
-        Index of the worker that has each block, -1 for nobody.
-
-    Returns
-    -------
-    owners : int array (n_blocks,)
-        The same for the same arguments, whatever the machine.
+    No worker gets more than the average and one (largest) block. A block stays with its holder (an
+    index in `holders`, -1 for none) as long as that has no more; all others go, in order and
+    neighbours together, to workers that have less than the average.
     """
     if n_workers < 1:
         raise ValueError("There is no worker to give blocks to.")

@@ -21,14 +21,9 @@ DEVICE_PARAMETERS = ("device", "device_type", "task_type")
 
 @dataclass(frozen=True)
 class Placing:
-    """The place of a candidate's fit.
+    """Where a candidate is fitted: the kind of worker (None is any), and its first steps.
 
-    Attributes
-    ----------
-    kind : {"gpu", "cpu"} or None
-        Of the worker that fits the model; None is any.
-    first : tuple of str
-        Names of first steps, which a CPU worker does before.
+    `first` names the first steps of a pipeline that a CPU worker does before.
     """
 
     kind: Kind | None = None
@@ -39,27 +34,16 @@ ANYWHERE = Placing()
 
 
 def need_of(estimator: Any) -> Need:
-    """The kind of worker that an estimator needs.
+    """The kind of worker that an estimator needs; a step may be None or "passthrough".
 
-    Parameters
-    ----------
-    estimator : estimator, None or str
-        A step of a pipeline may be None or "passthrough".
+    "gpu" for gpuml's and cuML's estimators, for others with a parameter such as ``device="cuda"``,
+    and for estimators around one of those. "any" for those that compute where their rows are: they
+    have the tag ``array_api_support`` (scikit-learn's need its setting ``array_api_dispatch``
+    besides). "cpu" for all others, and for gpuml's where the setting is ``device="cpu"`` or only
+    the host has a use for what they make.
 
-    Returns
-    -------
-    need : {"gpu", "cpu", "any"}
-        "gpu" for gpuml's and cuML's estimators, for others with a parameter such as
-        ``device="cuda"``, and for estimators around one of those. "any" for those that compute
-        where their rows are: they have the tag ``array_api_support`` (scikit-learn's need its
-        setting ``array_api_dispatch`` besides). "cpu" for all others, and for gpuml's where the
-        setting is ``device="cpu"`` or only the host has a use for what they make.
-
-    Examples
-    --------
     >>> from sklearn.svm import SVC
     >>> from gpuml.linear_model import Ridge
-    >>> from gpuml_dask.planning.needs import need_of
     >>> need_of(Ridge()), need_of(SVC())
     ('gpu', 'cpu')
     """
@@ -97,12 +81,9 @@ def placing_of(estimator: Any) -> Placing:
     none are done by a CPU worker. If its model needs no GPU, and its other steps can do without,
     all of it is done by a CPU worker.
 
-    Examples
-    --------
     >>> from sklearn.feature_extraction.text import HashingVectorizer
     >>> from sklearn.pipeline import make_pipeline
     >>> from gpuml.linear_model import LogisticRegression
-    >>> from gpuml_dask.planning.needs import placing_of
     >>> placing_of(make_pipeline(HashingVectorizer(), LogisticRegression()))
     Placing(kind='gpu', first=('hashingvectorizer',))
     """

@@ -26,14 +26,8 @@ GPU_BYTES = 16 * 2**30
 class Plan:
     """The place of the rows of a round; printed with ``verbose=2``.
 
-    Attributes
-    ----------
-    mode : {"whole", "rows"}
-        "whole": every worker that gets work gets all rows. "rows": groups of candidates are fitted
-        from sums over rows that are divided over workers; all else needs all rows.
-    why : str
-    n_bytes : int
-        Of all rows.
+    "whole": every worker that gets work gets all rows. "rows": groups of candidates are fitted from
+    sums over rows that are divided over workers; all else needs all rows.
     """
 
     mode: Mode
@@ -59,29 +53,13 @@ def make_plan(
 ) -> Plan:
     """Decide where the rows of a round are.
 
-    Parameters
-    ----------
-    n_bytes : int
-        Of all rows.
-    memories : sequence of int
-        Bytes of each worker that can do the work.
-    divisible : bool
-        Whether there are groups of candidates that sums over rows are enough for.
-    some_whole : bool, default=False
-        Whether other candidates need all rows in one place besides.
-    asked : {"whole", "rows"}, default=None
-        Takes the place of the rule. "rows" is without effect where nothing is divisible.
-    unread : str, default=None
-        Which rows are computed again in each pass, which they are where they are divided alone.
+    `memories` are the bytes of each worker that can do the work. `divisible`: there are groups of
+    candidates that sums over rows are enough for. `some_whole`: other candidates need all rows in
+    one place besides. `asked` takes the place of the rule, but "rows" has no effect where nothing
+    is divisible. `unread` says which rows are computed again in each pass; such rows are always
+    divided where possible. A ValueError is raised if rows do not fit where they are needed, or for
+    another `asked`.
 
-    Raises
-    ------
-    ValueError
-        If rows do not fit where they are needed, or for another `asked`.
-
-    Examples
-    --------
-    >>> from gpuml_dask.planning.plan import make_plan
     >>> print(make_plan(10**6, [10**9] * 4, divisible=True))
     1 MB of rows, all of them on each worker that works (rows of less than 64 MiB)
     >>> make_plan(10**8, [10**9] * 4, divisible=True).mode
@@ -122,24 +100,10 @@ def room_for_rows(
 ) -> float:
     """Bytes of chunks of a collection that stay on workers; the others are computed in each pass.
 
-    Parameters
-    ----------
-    asked : int, str or None
-        What the user says. None is `ROOM` of the memory of all workers, and no bound where GPUs are
-        used, whose rows stay.
-    workers : iterable of mapping
-        What the scheduler says of each.
-    gpus : bool
-        Whether GPUs are used where there are some.
+    Without an amount from the user, that is `ROOM` of the memory of all workers, and no bound where
+    GPUs are used, whose rows stay. A ValueError is raised if rows are to be computed in each pass
+    where GPUs would do the work.
 
-    Raises
-    ------
-    ValueError
-        If rows are to be computed in each pass where GPUs would do the work.
-
-    Examples
-    --------
-    >>> from gpuml_dask.planning.plan import room_for_rows
     >>> room_for_rows("4 GB", [], gpus=False)
     4000000000
     """

@@ -15,16 +15,8 @@ SHARE = 2.0**-20
 
 
 class Kinds:
-    """The kinds of the existing workers, by the resources that they declare.
+    """The kinds of the existing workers, by the resources that each declares.
 
-    Parameters
-    ----------
-    resources : mapping of str to mapping
-        Of each worker by its address.
-
-    Examples
-    --------
-    >>> from gpuml_dask.planning.worker_kinds import Kinds
     >>> kinds = Kinds({"a": {"GPU": 1.0}, "b": {"CPU": 4.0}})
     >>> kinds.are_mixed, kinds.workers("cpu"), list(kinds.demand("gpu"))
     (True, ['b'], ['GPU'])

@@ -1,9 +1,9 @@
 """Finished parts of a search on disk, or in any store that fsspec knows, to resume from.
 
-A checkpoint is a folder. Its manifest says what search it is of; each finished unit of work has a
-file, written whole or not at all. Files are text (JSON), hold results and never code, and end with
-a checksum, so that one that was cut short, or is of something else, is found out and named. Whoever
-may write to the folder can write that as well: it is for accidents, not against forgery.
+A checkpoint is a folder. Its manifest identifies the search; each finished unit of work has a file,
+written whole or not at all. Files are text (JSON), hold results and never code, and end with a
+checksum, so that a file that was cut short, or belongs to another search, is found and named.
+Whoever may write to the folder can write that as well: it protects from accidents, not forgery.
 """
 
 import hashlib
@@ -51,11 +51,8 @@ Results = list[dict[str, Any]]
 class Manifest:
     """The identity of a search: a token of each part, see `token_of`.
 
-    Attributes
-    ----------
-    estimator, candidates, data, splits, scoring, random_state : str
-        Whatever changes results has to be in one of them: weights and other parameters of fit with
-        the data, `error_score` and `return_train_score` with the scoring.
+    Whatever changes results has to be in one of them: weights and other parameters of fit are in
+    `data`, `error_score` and `return_train_score` in `scoring`.
     """
 
     estimator: str
@@ -73,18 +70,10 @@ class Manifest:
 
 
 class Checkpoint:
-    """A folder of finished units of a search.
+    """A folder of finished units of a search, or a URL that fsspec knows; made if it is not there.
 
-    Parameters
-    ----------
-    url : str or path
-        A folder, or a URL that fsspec knows ("s3://bucket/search"); made if it is not there.
-    key : str, default="search"
-        A name for this search within the folder, where several share it.
+    `key` is a name for this search within the folder, where several share it.
 
-    Examples
-    --------
-    >>> from gpuml_dask.resuming.checkpoint import Checkpoint, Manifest
     >>> manifest = Manifest("ridge", "3 alphas", "diabetes", "5 folds", "r2")
     >>> checkpoint = Checkpoint("memory://example").open(manifest)
     >>> checkpoint.get("group 0") is None
@@ -111,15 +100,8 @@ class Checkpoint:
     def open(self, manifest: Manifest) -> "Checkpoint":
         """Start or resume; the first process writes the manifest, others compare theirs.
 
-        Returns
-        -------
-        self : Checkpoint
-
-        Raises
-        ------
-        ValueError
-            If the folder is of another search (the message says what differs), or holds files that
-            are no checkpoint's, or a manifest that was cut short.
+        A ValueError is raised if the folder is of another search (the message says what differs),
+        or holds files that are no checkpoint's, or a manifest that was cut short.
         """
         self._search = _digest(json.dumps(manifest.parts, sort_keys=True))
         self._files.makedirs(self._folder, exist_ok=True)
@@ -147,10 +129,8 @@ class Checkpoint:
     def get(self, unit_key: str) -> Results | None:
         """Results of a unit, bit for bit as stored; None if it is not finished.
 
-        Raises
-        ------
-        ValueError
-            If its file was cut short or changed, or is of another search or unit.
+        A ValueError is raised if its file was cut short or changed, or is of another search or
+        unit.
         """
         self._check_open()
         name = _unit_name(unit_key)
@@ -167,11 +147,8 @@ class Checkpoint:
     def put(self, unit_key: str, results: Results) -> None:
         """Store the results of a finished unit. The last of several writers wins.
 
-        Raises
-        ------
-        TypeError
-            If results hold what is no number, text, list, tuple, dict or array of numbers; fitted
-            estimators, for one.
+        A TypeError is raised for results that are no number, text, list, tuple, dict or array of
+        numbers; fitted estimators, for one.
         """
         self._check_open()
         content = {"search": self._search, "unit": unit_key, "results": _encoded(results)}

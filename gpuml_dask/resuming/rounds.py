@@ -4,23 +4,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from gpuml._sklearn import _PassthroughScorer
-from gpuml.model_selection.evaluate import Job
+from gpuml.model_selection.evaluate import Job, Results
 from gpuml.protocol import Group
 from gpuml_dask.resuming.checkpoint import Checkpoint, Manifest, token_of
 from gpuml_dask.rows.placement import Placed
 
-Results = list[dict[str, Any]]
-
 
 class Finished:
-    """Finished groups and fits of one round.
+    """Finished groups and fits of one round; without a checkpoint nothing is known or kept.
 
-    Parameters
-    ----------
-    checkpoint : Checkpoint or None, default=None
-        None knows nothing and keeps nothing.
-    fit_timeout : float, default=None
-        Of the search. What was given up for it is finished for searches with the same one alone.
+    Fits that were given up for `fit_timeout` are finished for searches with the same limit alone.
     """
 
     def __init__(self, checkpoint: Checkpoint | None = None, fit_timeout: float | None = None):
@@ -32,50 +25,39 @@ class Finished:
         """The address of the folder."""
         return "" if self._checkpoint is None else str(self._checkpoint.url)
 
-    def group(self, group: Group) -> list[Results] | None:
-        """Results of each candidate of a group; None if it is not finished."""
-        return self._group("group", group)
+    def group(self, group: Group, *, late: bool = False) -> list[Results] | None:
+        """Results of each candidate of a group; None if it is not finished.
 
-    def put_group(self, group: Group, results: Sequence[Results]) -> None:
-        """Add a group."""
-        self._put_group("group", group, results)
-
-    def cut_group(self, group: Group) -> list[Results] | None:
-        """As `group`, of one that took too long and was fitted one by one."""
-        return self._group(f"group{self._late}", group) if self._late else None
-
-    def put_cut_group(self, group: Group, results: Sequence[Results]) -> None:
-        """Add a group that took too long and was fitted one by one."""
-        self._put_group(f"group{self._late}", group, results)
-
-    def family(self, split: int, params: Sequence[Mapping[str, Any]]) -> Results | None:
-        """Results on a split of candidates that belong together; None if it is not finished."""
-        found = self._get(f"split {split}", list(params))
-        if found is None and self._late:
-            found = self._get(f"split {split}{self._late}", list(params))
-        return found
-
-    def put_family(
-        self,
-        split: int,
-        params: Sequence[Mapping[str, Any]],
-        results: Results,
-        *,
-        late: bool = False,
-    ) -> None:
-        """Add candidates that belong together, on a split; `late` if one of them took too long."""
-        self._put(f"split {split}{self._late if late else ''}", list(params), results)
-
-    def _group(self, kind, group):
-        flat = self._get(kind, [group.shared, group.varying])
+        `late`: of one that took too long and was fitted one by one.
+        """
+        if late and not self._late:
+            return None
+        flat = self._get(self._kind("group", late), [group.shared, group.varying])
         if flat is None:
             return None
         n_splits = len(flat) // len(group.positions)
         return [flat[i : i + n_splits] for i in range(0, len(flat), n_splits)]
 
-    def _put_group(self, kind, group, results):
+    def put_group(self, group: Group, results: Sequence[Results], *, late: bool = False) -> None:
+        """Add a group."""
         flat = [result for each in results for result in each]
-        self._put(kind, [group.shared, group.varying], flat)
+        self._put(self._kind("group", late), [group.shared, group.varying], flat)
+
+    def family(self, split: int, params: Sequence[Mapping[str, Any]]) -> Results | None:
+        """Results on a split of candidates that belong together; None if it is not finished."""
+        found = self._get(f"split {split}", list(params))
+        if found is None and self._late:
+            found = self._get(self._kind(f"split {split}", True), list(params))
+        return found
+
+    def put_family(
+        self, split: int, params: Sequence[Mapping[str, Any]], results: Results, *, late: bool
+    ) -> None:
+        """Add candidates that belong together, on a split; `late` if one of them took too long."""
+        self._put(self._kind(f"split {split}", late), list(params), results)
+
+    def _kind(self, kind, late):
+        return f"{kind}{self._late if late else ''}"
 
     def _get(self, kind, what):
         if self._checkpoint is None:
@@ -90,13 +72,7 @@ class Finished:
 class Checkpoints:
     """The checkpoints of all rounds of a search, in one folder.
 
-    Parameters
-    ----------
-    url : str or path
-    random_state : object
-        The search's.
-    fit_timeout : float, default=None
-        The search's, which may differ from the one that began.
+    `fit_timeout` may differ from that of the search which began.
     """
 
     def __init__(self, url: Any, random_state: Any = None, *, fit_timeout: float | None = None):
@@ -108,10 +84,7 @@ class Checkpoints:
     def open(self, job: Job, candidates: Sequence[Mapping[str, Any]]) -> Finished:
         """The finished parts of the next round.
 
-        Raises
-        ------
-        ValueError
-            If the folder is of another search; the message says what differs.
+        A ValueError is raised if the folder is of another search; the message says what differs.
         """
         self._n_rounds += 1
         task = job.task

@@ -1,13 +1,13 @@
-"""Rows of clients that have gone, of which the scheduler was not told, or too late.
+"""Remove rows from workers when the client that sent them has gone.
 
-Rows go straight to a worker, and the scheduler is told of them when they are there. Of a client
-that is killed in between, Dask leaves them with the worker until that ends. Where the message is on
-its way just then, the scheduler may read it after it has seen the client off; then it keeps the
-rows for a client that is no more.
+Rows go straight to a worker, and the scheduler is told of them when they have arrived. If the
+client is killed in between, Dask leaves them on the worker until the worker ends. If the message
+arrives after the scheduler has removed the client, the scheduler keeps rows for a client that no
+longer exists.
 
-So keys of such rows name their client, which says beforehand to which worker it is going to send.
-When it has gone, the scheduler lets those workers forget what is left of it. Clients that are
-connected are left alone, however long they take.
+So keys of such rows contain the id of their client, and before a client sends rows to a worker it
+tells the scheduler the worker's address. When the client has gone, the scheduler makes those
+workers drop the remaining rows. Clients that are connected are left alone, however slow they are.
 """
 
 import asyncio
@@ -25,18 +25,11 @@ TOPIC = "gpuml_dask-rows"
 
 
 def key_of(client: Client, name: str, number: int, n_late: int = 0) -> tuple:
-    """The key of something that a client sends to a worker by itself.
+    """The key of a chunk, by its number, that a client sends to a worker by itself.
 
-    Parameters
-    ----------
-    client : Client
-    name : str
-        Unlike any other; Dask's dashboard shows what stands before the last "-".
-    number : int
-        Of the chunk.
-    n_late : int, default=0
-        How often it was given up as too slow before. It may come after all, and letting go of that
-        must not let go of what was sent instead.
+    `name` is unlike any other; Dask's dashboard shows the part before the last "-". `n_late` counts
+    the times that the chunk was given up as too slow: it may arrive after all, and releasing it
+    must not release the chunk that was sent instead.
     """
     return name, number, n_late, client.id
 

@@ -25,20 +25,9 @@ MOST_NAMED = 5
 class Facts:
     """Known facts about rows; None for what only the workers know.
 
-    Attributes
-    ----------
-    sizes : tuple of int or None
-        Rows of each block, where the blocks are given.
-    n_rows : int or None
-    tail : tuple of int or None
-        Shape of one row.
-    dtype : numpy dtype or None
-        Of the array that `as_rows` makes; object for a DataFrame that has no such array.
-    columns : list of str or None
-        Names of a DataFrame's columns.
-    are_arrays : bool
-        Whether the blocks are arrays as they should be, so that no task need convert them.
-    on_gpu : bool
+    `sizes` are the rows of each block, `tail` is the shape of one row. `dtype` is that of the array
+    that `as_rows` makes, and object for a DataFrame that has no such array. `columns` are the names
+    of a DataFrame's columns. `are_arrays`: no task need convert the blocks.
     """
 
     sizes: tuple[int, ...] | None = None
@@ -72,7 +61,7 @@ def describe(block: Any) -> Facts:
             dtype=frame_dtype(block),
             columns=columns,
             are_arrays=False,
-            on_gpu=_library(block) == "cudf",
+            on_gpu=library_of(block) == "cudf",
         )
     rows = as_rows(block)
     if rows.ndim == 0:
@@ -82,13 +71,13 @@ def describe(block: Any) -> Facts:
         tail=tuple(rows.shape[1:]),
         dtype=np.dtype(rows.dtype),
         are_arrays=rows is block,
-        on_gpu=_library(rows) == "cupy",
+        on_gpu=library_of(rows) == "cupy",
     )
 
 
 def is_frame(x: Any) -> bool:
     """Whether `x` is a DataFrame of pandas, polars or cuDF."""
-    return _library(x) in FRAMES and hasattr(x, "columns")
+    return library_of(x) in FRAMES and hasattr(x, "columns")
 
 
 def is_sparse(x: Any) -> bool:
@@ -104,23 +93,12 @@ def frame_dtype(frame: Any) -> np.dtype:
     return np.dtype(np.float32 if set(kinds) == {"float32"} else np.float64)
 
 
-def as_rows(x: Any, dtype: Any = None, library: str | None = None) -> Any:
-    """A block as an array with rows along its first axis.
+def as_rows(x: Any, dtype: Any = None) -> Any:
+    """A block as an array with rows along its first axis, in CPU or GPU memory as it is.
 
-    Parameters
-    ----------
-    x : block
-    dtype : dtype, optional
-        None keeps the dtype of arrays; of frames it is that of `frame_dtype`.
-    library : {"cupy"}, optional
-        Where a host array shall go.
-
-    Raises
-    ------
-    ValueError
-        If the block does not hold numbers and a dtype of numbers was asked for.
-    TypeError
-        For a frame with columns of dates or times.
+    Without a dtype, arrays keep theirs, and DataFrames get that of `frame_dtype`. A ValueError is
+    raised if a dtype of numbers was requested and the block holds other things, a TypeError for a
+    DataFrame with columns of dates or times.
     """
     if is_frame(x):
         rows = _frame_rows(x, dtype)
@@ -132,17 +110,11 @@ def as_rows(x: Any, dtype: Any = None, library: str | None = None) -> Any:
         rows = _foreign_rows(x)
     if dtype is not None and rows.dtype != dtype:
         rows = rows.astype(dtype)
-    return _upload(rows) if library == "cupy" else rows
+    return rows
 
 
 def check_columns(frame: Any) -> None:
-    """Refuse columns that would silently become numbers: dates and times, complex numbers.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As of gpuml's estimators.
-    """
+    """Refuse columns of dates or complex numbers, which would silently become numbers."""
     kinds = [_kind(dtype) for dtype in frame.dtypes]
     named = [
         repr(name) for name, kind in zip(frame.columns, kinds, strict=True) if kind in ("m", "M")
@@ -179,20 +151,22 @@ def _frame_rows(frame, dtype):
     dtype = frame_dtype(frame) if dtype is None else np.dtype(dtype)
     if dtype.kind == "O":
         dtype = np.dtype(np.float64)  # text in a column: the conversion raises an error
-    if _library(frame) == "cudf":
+    if library_of(frame) == "cudf":
         return frame.to_cupy(dtype=dtype, na_value=np.nan)
-    if _library(frame) == "pandas":
+    if library_of(frame) == "pandas":
         return frame.to_numpy(dtype=dtype, na_value=np.nan)
     return frame.to_numpy().astype(dtype)
 
 
 def _foreign_rows(x):
-    if _library(x) == "cupy":
+    if library_of(x) == "cupy":
         return x
     if hasattr(x, "to_cupy"):  # a series of cuDF; text has no CuPy array
         return x.to_cupy() if np.dtype(x.dtype).kind in "fiub" else x.to_numpy()
     if array_api_compat.is_torch_array(x):
-        return _dlpack_to_cupy(x.detach()) if x.is_cuda else x.detach().numpy()
+        x = x.detach()
+        if not x.is_cuda:
+            return x.numpy()
     if hasattr(x, "__cuda_array_interface__"):
         import cupy
 
@@ -205,21 +179,6 @@ def _foreign_rows(x):
     if hasattr(x, "__dlpack__") and not hasattr(x, "__array__"):
         return np.from_dlpack(x)
     return np.asarray(x)
-
-
-def _dlpack_to_cupy(x):
-    import cupy
-
-    return cupy.from_dlpack(x)
-
-
-def _upload(rows):
-    """Numbers moved to the GPU; text labels stay in CPU memory."""
-    if not isinstance(rows, np.ndarray) or rows.dtype.kind not in "fiub":
-        return rows
-    with _asked_for("cupy", "array.backend", "numpy"):
-        import cupy
-    return cupy.asarray(rows)
 
 
 @contextmanager
@@ -237,12 +196,19 @@ def _asked_for(library, setting, other):
 
 
 def upload(block: Any) -> Any:
-    """A block in CPU memory moved to the GPU of this worker: pandas becomes cuDF, NumPy CuPy."""
-    if _library(block) != "pandas":
-        return _upload(block)
-    with _asked_for("cudf", "dataframe.backend", "pandas"):
-        import cudf
-    return cudf.DataFrame.from_pandas(block)
+    """A block moved to the GPU of this worker: NumPy becomes CuPy, pandas cuDF.
+
+    Text labels stay in CPU memory.
+    """
+    if library_of(block) == "pandas":
+        with _asked_for("cudf", "dataframe.backend", "pandas"):
+            import cudf
+        return cudf.DataFrame.from_pandas(block)
+    if not isinstance(block, np.ndarray) or block.dtype.kind not in "fiub":
+        return block
+    with _asked_for("cupy", "array.backend", "numpy"):
+        import cupy
+    return cupy.asarray(block)
 
 
 def same_again(block: Any, attempt: str) -> Any:
@@ -264,8 +230,8 @@ def join(*blocks: Any) -> Any:
     """Blocks of one kind, joined in order."""
     if len(blocks) == 1:
         return blocks[0]
-    if _library(blocks[0]) in FRAMES:
-        return sys.modules[_library(blocks[0])].concat(
+    if library_of(blocks[0]) in FRAMES:
+        return sys.modules[library_of(blocks[0])].concat(
             blocks
         )  # imported by the code that made the blocks
     if is_sparse(blocks[0]):
@@ -277,19 +243,7 @@ def join(*blocks: Any) -> Any:
 
 
 def join_cuts(spans: Sequence[tuple[int, int, int]], blocks: Sequence[Any]) -> Any:
-    """Some rows of each block, joined.
-
-    Parameters
-    ----------
-    spans : sequence of (start, stop, size), one per block
-        The size is how many rows the block was said to have.
-    blocks : sequence of blocks
-
-    Raises
-    ------
-    ValueError
-        If a block has not as many rows as was said.
-    """
+    """Some rows of each block, joined; a span is (start, stop, expected rows of the block)."""
     parts = []
     for block, (start, stop, size) in zip(blocks, spans, strict=True):
         check_size(block, size)
@@ -298,7 +252,7 @@ def join_cuts(spans: Sequence[tuple[int, int, int]], blocks: Sequence[Any]) -> A
 
 
 def check_size(block: Any, size: int) -> None:
-    """Refuse a block whose number of rows differs from the declared one."""
+    """Refuse a block that has not as many rows as its collection says."""
     if block.shape[0] != size:
         raise ValueError(
             f"A chunk has {block.shape[0]} rows, and its collection says {size}. A function "
@@ -323,7 +277,8 @@ def _parts(block):
         yield as_rows(block)
 
 
-def _library(x):
+def library_of(x: Any) -> str:
+    """The package that the class of `x` is of."""
     return type(x).__module__.partition(".")[0]
 
 

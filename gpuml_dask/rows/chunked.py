@@ -1,6 +1,6 @@
 """Rows as chunks on workers: futures that are made on demand, and again if they are lost.
 
-Stages follow each other: blocks as they came, the same cut at other bounds, as arrays, all in one.
+Stages follow each other: the original blocks, the same cut at other bounds, as arrays, all in one.
 Each is a `Layer` of futures, so that what was lost is made again from the stage before.
 """
 
@@ -30,30 +30,26 @@ Resources = dict[str, float] | None
 class Layer:
     """Futures of all chunks at one stage, made on demand, and again if they are lost.
 
-    Parameters
-    ----------
-    n_chunks : int
-    make : callable
-        Gets the indices of chunks and a word that is unlike any other time's, returns futures.
-        Cancelled keys stay cancelled while anybody has an old future of them, so that keys must
-        not be used again.
+    ``make(indices of chunks, unique word)`` returns futures. A cancelled key stays cancelled while
+    anything holds an old future of it, so that no key may be used again: keys contain the word.
     """
 
     def __init__(self, n_chunks: int, make: Callable[[list[int], str], Sequence[Future]]):
         self._make = make
         self._futures: list[Future | None] = [None] * n_chunks
 
-    def futures(self) -> list[Future]:
-        """One future per chunk."""
-        missing = [i for i, future in enumerate(self._futures) if future is None]
+    def futures(self, which: Sequence[int] | None = None) -> list[Future]:
+        """The futures of some chunks, or of all."""
+        which = range(len(self._futures)) if which is None else which
+        missing = [i for i in which if self._futures[i] is None]
         if missing:
             for i, future in zip(missing, self._make(missing, uuid4().hex), strict=True):
                 self._futures[i] = future
-        return [future for future in self._futures if future is not None]
+        return [made for i in which if (made := self._futures[i]) is not None]
 
-    def drop_lost(self) -> bool:
-        """Drop cancelled futures; returns whether there were any."""
-        lost = [i for i, f in enumerate(self._futures) if f is not None and f.cancelled()]
+    def drop_lost(self, states: Sequence[str] = ("cancelled",)) -> bool:
+        """Drop futures in one of the states; returns whether there were any."""
+        lost = [i for i, f in enumerate(self._futures) if f is not None and f.status in states]
         for i in lost:
             self._futures[i] = None
         return bool(lost)
@@ -67,20 +63,9 @@ class Layer:
 class Rows:
     """One of X, y and so on: its chunks on workers, shared by tables.
 
-    Attributes
-    ----------
-    name : str
-        Of the first table that had it; what the dashboard shows.
-    sizes : tuple of int
-        Rows of each chunk.
-    facts : Facts
-        All known; `tail`, `dtype` and `columns` are also attributes of their own.
-    token : str
-        Equal only for equal rows.
-    homes : Homes or None
-        Where chunks of rows of this process go.
-    unread : str or None
-        Which chunks are computed again in each pass, and why; None where all are kept.
+    All of `facts` is known. `name` is that of the first table, for the dashboard; `token` is equal
+    only for equal rows; `homes` says where chunks of rows of this process go; `unread` says which
+    chunks are computed again in each pass, and why (None where all are kept).
     """
 
     def __init__(
@@ -193,7 +178,7 @@ class Rows:
         return Rows(self.client, self.name, facts, self.token, make, self._resources, parent=self)
 
     def check_kept(self) -> None:
-        """Complain of rows that are not there but pass by pass."""
+        """Raise an error if some rows are only there pass by pass."""
         if self.unread is not None:
             raise NeedsAllRows(
                 f"All rows are needed in memory, but {self.unread}. Set more: "
@@ -204,12 +189,9 @@ class Rows:
         return [self._blocks, self._arrays, self._whole]
 
     def _convert(self, missing, word):
-        chunks, keys = (
-            self._blocks.futures(),
-            [(f"array-of-{self.name}-{word}", i) for i in missing],
-        )
-        some = [chunks[i] for i in missing]
-        return self.map(blocks.as_rows, some, keys=keys, dtype=self.dtype)
+        chunks = self._blocks.futures()
+        keys = [(f"array-of-{self.name}-{word}", i) for i in missing]
+        return self.map(blocks.as_rows, [chunks[i] for i in missing], keys=keys, dtype=self.dtype)
 
     def _join(self, missing, word):
         return [self.submit(blocks.join, *self.to_be_joined(), key=f"whole-{self.name}-{word}")]
@@ -261,15 +243,8 @@ def remote_rows(
 ) -> Rows:
     """Rows on workers, or computed there, in their own chunks.
 
-    Parameters
-    ----------
-    client : Client
-    name : str
-    source : CollectionRows or TaskRows
-    gpu : callable
-        Tells what tasks on GPU arrays ask for.
-    numeric : bool, default=False
-        Whether arrays of objects must be numbers, and become float64, as scikit-learn does to X.
+    `gpu` tells which resources tasks on GPU arrays need. With `numeric`, arrays of objects become
+    float64, as scikit-learn converts X.
     """
     started = _Started(client, name, source, gpu() if source.facts.on_gpu else None)
     facts = started.facts

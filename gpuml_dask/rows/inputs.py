@@ -46,7 +46,7 @@ class LocalRows:
         return max(1, _nbytes(self.block) // max(1, len_of(self.block)))
 
     def to_backend(self) -> "LocalRows":
-        """The same with what Dask's settings say of arrays and frames that are made: on a GPU?"""
+        """The same rows, on the GPU if Dask's settings say so of new arrays or DataFrames."""
         is_frame = blocks.is_frame(self.block)
         wanted = dask.config.get("dataframe.backend" if is_frame else "array.backend", None)
         if wanted not in ("cupy", "cudf") or not self._can_be_uploaded():
@@ -60,12 +60,12 @@ class LocalRows:
 
     def _can_be_uploaded(self):
         is_numeric_array = isinstance(self.block, np.ndarray) and self.block.dtype.kind in "fiub"
-        return is_numeric_array or is_pandas(self.block)
+        return is_numeric_array or blocks.library_of(self.block) == "pandas"
 
 
 @dataclass(frozen=True)
 class CollectionRows:
-    """A dask array, frame or series with all columns in each of its blocks."""
+    """A dask array, DataFrame or series with all columns in each of its blocks."""
 
     collection: Any
     facts: Facts
@@ -82,13 +82,7 @@ class CollectionRows:
     def start(self, client: Client, attempt: str, resources: Any) -> list[Future]:
         """Futures of the blocks in order; existing blocks stay where they are.
 
-        Parameters
-        ----------
-        client : Client
-        attempt : str
-            "" at first; another word for each time that blocks were lost.
-        resources : dict or None
-            What a worker must have to make them.
+        `attempt` is "" at first, and another word each time that blocks were lost.
         """
         collection = _renamed(self.collection, attempt) if attempt else self.collection
         persisted = client.persist(collection, resources=resources)
@@ -136,22 +130,10 @@ def twin(future: Future) -> Future:
 
 
 def read_rows(x: Any, name: str = "X", *, numeric: bool = True) -> Source:
-    """Recognise the user's X.
+    """Recognise the user's X; with `numeric=False` any sequence will do.
 
-    Parameters
-    ----------
-    x : array, frame, sparse matrix, list, dask collection, Delayed, Future, or list of the last two
-    name : str, default="X"
-        For messages.
-    numeric : bool, default=True
-        Whether rows must be numbers or frames, in two dimensions. False takes any sequence.
-
-    Raises
-    ------
-    ValueError
-        As scikit-learn's: wrong number of axes, text, no rows.
-    TypeError
-        For a collection that has no rows, such as a dask bag.
+    A ValueError is raised as scikit-learn's (wrong number of axes, text, no rows), a TypeError for
+    a collection without rows, such as a dask bag.
     """
     source = _remote(x, name)
     if source is None:
@@ -162,15 +144,7 @@ def read_rows(x: Any, name: str = "X", *, numeric: bool = True) -> Source:
 
 
 def read_column(x: Any, name: str) -> Source:
-    """Recognise the user's y, or another column with a value per row.
-
-    Raises
-    ------
-    ValueError
-        As scikit-learn's, for more than two axes or none.
-    TypeError
-        As for `read_rows`.
-    """
+    """Recognise the user's y, or another column with a value per row; errors as of `read_rows`."""
     x = _labels_of_frame(x)
     source = _remote(x, name)
     if source is None:
@@ -212,13 +186,8 @@ def check_column(facts: Facts, name: str) -> None:
 
 
 def len_of(block: Any) -> int:
-    """The number of rows of a local block."""
+    """How many rows a local block has."""
     return block.shape[0] if hasattr(block, "shape") else len(block)
-
-
-def is_pandas(x: Any) -> bool:
-    """Whether `x` is of pandas."""
-    return type(x).__module__.partition(".")[0] == "pandas"
 
 
 def chunk_sizes(source: LocalRows, chunks: Any = None) -> tuple[int, ...]:
@@ -230,13 +199,7 @@ def chunk_sizes(source: LocalRows, chunks: Any = None) -> tuple[int, ...]:
 
 
 def sizes_of(chunks: int | Sequence[int], n_rows: int) -> tuple[int, ...]:
-    """Rows of each chunk, from rows per chunk or from the sizes themselves.
-
-    Raises
-    ------
-    ValueError
-        If the chunks are not positive, or are not as many rows as there are.
-    """
+    """Rows of each chunk, from rows per chunk or from the sizes themselves, which are checked."""
     if isinstance(chunks, int | np.integer):
         if chunks > 0:
             full, rest = divmod(n_rows, int(chunks))
@@ -256,7 +219,8 @@ def sizes_of(chunks: int | Sequence[int], n_rows: int) -> tuple[int, ...]:
 
 
 def _local_matrix(x, name):
-    x = _from_arrow(x)
+    if blocks.library_of(x) == "pyarrow" and hasattr(x, "column_names"):
+        x = x.to_pandas()
     if blocks.is_frame(x):
         return _local(x)
     if not isinstance(x, np.ndarray) and hasattr(x, "shape") and not hasattr(x, "iloc"):
@@ -269,11 +233,6 @@ def _local_matrix(x, name):
 def _local(x):
     block = x if blocks.is_frame(x) else blocks.as_rows(x)
     return LocalRows(block, blocks.describe(block))
-
-
-def _from_arrow(x):
-    is_arrow = type(x).__module__.partition(".")[0] == "pyarrow" and hasattr(x, "column_names")
-    return x.to_pandas() if is_arrow else x
 
 
 def _nbytes(block):
@@ -293,7 +252,8 @@ def _remote(x, name):
     """The source for rows on workers, or computed there; None for local data."""
     if isinstance(x, Delayed | Future):
         return TaskRows([x])
-    if isinstance(x, list | tuple) and len(x) and _is_remote_part(x[0]):
+    is_list = isinstance(x, list | tuple) and len(x)
+    if is_list and (isinstance(x[0], Future) or dask.is_dask_collection(x[0])):
         _check_parts(x, name)
         return TaskRows(list(x))
     if not dask.is_dask_collection(x):
@@ -303,10 +263,6 @@ def _remote(x, name):
     if hasattr(x, "to_dask_array"):
         return _frame_rows(x)
     raise TypeError(f"{type(x).__name__} has no rows; pass a dask array or a dask dataframe.")
-
-
-def _is_remote_part(x):
-    return isinstance(x, Future) or dask.is_dask_collection(x)
 
 
 def _check_parts(parts, name):
@@ -321,9 +277,9 @@ def _check_parts(parts, name):
 
 
 def _labels_of_frame(x):
-    """A frame with a single column, not of floats, as arrays of what it holds; all else as it is.
+    """A DataFrame with a single column, not of floats, as arrays of its values.
 
-    It may hold labels, which stay what they are; other frames become arrays of floats.
+    It may hold labels, which stay as they are; other DataFrames become arrays of floats.
     """
     frame = meta_of(x)
     if not blocks.is_frame(frame) or frame.shape[1] != 1:
@@ -350,39 +306,24 @@ def _array_rows(x):
         n_rows=int(sum(x.chunks[0])) if known else None,
         tail=None if any(np.isnan(size) for size in tail) else tuple(int(size) for size in tail),
         dtype=x.dtype,
-        are_arrays=isinstance(meta, np.ndarray) or _is_of(meta, "cupy"),
-        on_gpu=_is_of(meta, "cupy"),
+        are_arrays=isinstance(meta, np.ndarray) or blocks.library_of(meta) == "cupy",
+        on_gpu=blocks.library_of(meta) == "cupy",
     )
     return CollectionRows(x, facts)
 
 
 def _frame_rows(x):
     meta = meta_of(x)
+    facts = Facts(tail=(), are_arrays=False, on_gpu=blocks.library_of(meta) == "cudf")
     if x.ndim == 1:
-        return CollectionRows(x, Facts(tail=(), are_arrays=False, on_gpu=_is_of(meta, "cudf")))
-    columns = list(x.columns)
-    return CollectionRows(
-        x,
-        Facts(
-            tail=(len(columns),),
-            dtype=blocks.frame_dtype(meta),
-            columns=columns,
-            are_arrays=False,
-            on_gpu=_is_of(meta, "cudf"),
-        ),
-    )
-
-
-def _is_of(meta, library):
-    return type(meta).__module__.partition(".")[0] == library
+        return CollectionRows(x, facts)
+    names, dtype = list(x.columns), blocks.frame_dtype(meta)
+    return CollectionRows(x, replace(facts, tail=(len(names),), dtype=dtype, columns=names))
 
 
 def _renamed(collection, attempt):
     """The same collection with new keys at the end: keys of lost futures cannot be reused."""
-    apply = collection.map_partitions if _is_frame(collection) else collection.map_blocks
-    dtype = {} if _is_frame(collection) else {"dtype": collection.dtype}
-    return apply(blocks.same_again, attempt, meta=meta_of(collection), **dtype)
-
-
-def _is_frame(collection):
-    return hasattr(collection, "to_dask_array")
+    meta = meta_of(collection)
+    if hasattr(collection, "to_dask_array"):
+        return collection.map_partitions(blocks.same_again, attempt, meta=meta)
+    return collection.map_blocks(blocks.same_again, attempt, meta=meta, dtype=collection.dtype)

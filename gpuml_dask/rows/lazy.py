@@ -13,6 +13,7 @@ from distributed import Client, Future
 
 from gpuml_dask._dask import array_of
 from gpuml_dask.errors import ClusterError
+from gpuml_dask.rows.blocks import upload
 from gpuml_dask.rows.inputs import twin
 from gpuml_dask.rows.placement import Placed
 
@@ -43,14 +44,9 @@ def client_of(*arrays: Any) -> Client | None:
 def as_collection(x: Any, n_columns: float | None = None) -> Any:
     """Futures, delayed objects and handles of placed rows as a dask array of chunks of rows.
 
-    Nothing is computed. Chunks hold whatever the tasks return: of handles of frames, frames.
-
-    Parameters
-    ----------
-    x : object
-        Whatever is none of these is returned as it is.
-    n_columns : int or nan, default=None
-        Of rows of which only the workers know what they are; None for one number or label a row.
+    Nothing is computed, and anything else is returned unchanged. Chunks hold whatever the tasks
+    return: DataFrames for handles of DataFrames. `n_columns` is for rows of which only the workers
+    know the width; None means one number or label for each row.
     """
     if isinstance(x, Placed):
         if not x.rows.is_open:
@@ -86,10 +82,7 @@ def _chunks(
     on_gpu: bool = False,
 ) -> da.Array:
     meta: Any = np.empty((0,) * (1 + len(tail)), dtype=dtype)
-    if on_gpu:
-        import cupy
-
-        meta = cupy.asarray(meta)
+    meta = upload(meta) if on_gpu else meta
     tasks = [delayed(part) for part in parts]
     name = f"rows-{tokenize([task.key for task in tasks])}"
     # `da.concatenate` would make arrays of DataFrames.

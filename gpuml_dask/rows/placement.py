@@ -1,8 +1,8 @@
 """Rows of X, y and more in aligned chunks, each of them a future on a worker.
 
-`place` takes whatever holds rows. What is on workers stays there; what is here is cut by bytes and
-sent straight to workers, once. Nobody's results depend on how many workers there are: chunks and
-pieces follow the data alone.
+`place` takes whatever holds rows. Rows on workers stay there; rows of this process are cut by bytes
+and sent straight to workers, once. Chunks and pieces follow from the data alone, so that results do
+not depend on the number of workers.
 """
 
 import math
@@ -46,16 +46,8 @@ MEMORY = "gpuml.memory"
 class Placed:
     """Stands for rows that are on workers: pass it as X, y or a column wherever `place` is used.
 
-    A search has it in the place of an array; it has a shape, and no values.
-
-    Attributes
-    ----------
-    shape : tuple of int
-    dtype : numpy dtype
-    ndim : int
-    table : Table
-    name : str
-        Of the column of the table.
+    A search has it in the place of an array; it has a `shape`, `dtype` and `ndim`, and no values.
+    It is the column `name` of `table`.
     """
 
     def __init__(self, table: "Table", name: str, rows: Rows):
@@ -96,10 +88,10 @@ class Placed:
 
 
 class Table:
-    """X, y and columns in aligned chunks of rows, each a future on a worker.
+    """X, y and columns in aligned chunks of rows, each a future on a worker; made by `place`.
 
-    Made by `place`. A context manager; `close` forgets the data, which the workers then free,
-    unless another table or the user has it too.
+    A context manager; `close` forgets the data, which the workers then free, unless another table
+    or the user has it too.
 
     Attributes
     ----------
@@ -109,13 +101,10 @@ class Table:
     sizes : tuple of int
         Rows of each chunk.
     n_rows, n_chunks : int
-    shape : tuple of int
-        Of X.
-    dtype : numpy dtype
-        Of X as an array; object for a frame that is not all numbers.
-    y_shape, y_dtype : tuple of int and numpy dtype, or None
+    shape, dtype, y_shape, y_dtype
+        Of X and y as arrays; the dtype of a DataFrame that is not all numbers is object.
     columns_names : list of str or None
-        Names of the columns of X, where it is a frame.
+        Names of the columns of X, where it is a DataFrame.
     token : str
         Equal only for equal data. Tables of one dask collection, of the same futures or of the same
         `Placed` handles have the same token; local data has a new one each time it is placed,
@@ -141,32 +130,25 @@ class Table:
         return self._rows(name).arrays()
 
     def blocks(self, name: str) -> list[Future]:
-        """Chunks of one of `names` as `whole` has them: frames of a frame, arrays of all else.
+        """Chunks of one of `names` in the form of `whole`: DataFrames of a DataFrame, else arrays.
 
         The futures are the table's, and are released when it is closed.
         """
         return self._rows(name).to_be_joined()
 
     def whole(self, name: str) -> Future:
-        """All rows of one of `names` in one array on one worker; of a frame, the frame.
+        """All rows of one of `names` in one array, or DataFrame, on one worker.
 
         The future is the table's, and is released when it is closed.
         """
         return self._rows(name).whole()
 
     def pieces(self, bounds: Sequence[tuple[int, int]]) -> list[tuple[Future, ...]]:
-        """Rows cut at other bounds, by tasks near the chunks.
+        """Rows cut at other bounds (start, stop), by tasks near the chunks.
 
-        Parameters
-        ----------
-        bounds : sequence of (start, stop)
-            Ranges of rows, in any order; they may overlap.
-
-        Returns
-        -------
-        pieces : list of tuple of Future
-            For each range its arrays, in the order of `names`. They are the caller's: the table
-            keeps none, so that after a loss `pieces` must be asked again.
+        Ranges may overlap, in any order. For each there are its arrays in the order of `names`.
+        They are the caller's: the table keeps none, so that after a loss `pieces` must be called
+        again.
         """
         wanted = [(int(start), int(stop)) for start, stop in bounds]
         for start, stop in wanted:
@@ -180,20 +162,10 @@ class Table:
         return list(zip(*columns, strict=True))
 
     def revive(self) -> bool:
-        """Make again what was lost with its worker and Dask cannot make: data that was sent.
+        """Make again what was lost with its worker and Dask cannot make; whether anything was lost.
 
-        Afterwards ask for all futures anew. What Dask knows how to compute, it computes by itself.
-
-        Returns
-        -------
-        revived : bool
-            Whether anything was lost.
-
-        Raises
-        ------
-        ClusterError
-            If the client is closed, no worker came back in time, or what was lost were futures of
-            the user.
+        Afterwards ask for all futures anew. A ClusterError is raised if the client is closed, no
+        worker came back in time, or what was lost were futures of the user.
         """
         check_client(self.client)
         revived = [self._rows(name).revive() for name in self.names]

@@ -46,13 +46,8 @@ def gpu_resources(client: Client) -> dict[str, float] | None:
 class Homes:
     """Which worker each chunk of a table is sent to: even in bytes.
 
-    Parameters
-    ----------
-    client : Client
-    n_bytes : sequence of int
-        Size of each chunk.
-    on_gpu : bool
-        Whether only workers with a GPU will do, where some say that they have one.
+    `n_bytes` has the size of each chunk. With `on_gpu`, chunks go to workers that declare a GPU,
+    where there are any.
     """
 
     def __init__(self, client: Client, n_bytes: Sequence[int], on_gpu: bool):
@@ -90,24 +85,9 @@ class Homes:
 def send(client: Client, name: str, chunks: Mapping[int, Any], homes: Homes) -> list[Future]:
     """Send chunks from this process to workers, past the scheduler where that is possible.
 
-    Parameters
-    ----------
-    client : Client
-    name : str
-        For keys; unlike any other.
-    chunks : dict of int to block
-        By numbers in `homes`.
-    homes : Homes
-
-    Returns
-    -------
-    futures : list of Future
-        In the order of the chunks.
-
-    Raises
-    ------
-    ClusterError
-        If there are no workers, or none takes the data.
+    `name` is for keys, and unlike any other; chunks have their numbers in `homes`. Futures come in
+    the order of the chunks. A ClusterError is raised if there are no workers, or none takes the
+    data.
     """
     sent: dict[int, Future] = {}
     try:
@@ -182,8 +162,8 @@ def _send_to(client, home, data, n_bytes):
     async def scatter():
         with suppress(Exception):  # a scheduler that takes no code; a lost one will be noticed
             await see_to_rows_of(client, home)
-        # The keys are ours: hashing gigabytes to make some would take longer than sending. A worker
-        # that has just gone is not waited for; others are there.
+        # The keys are given: hashing gigabytes to make some would take longer than sending. A
+        # worker that has just gone is not waited for; there are others.
         sending = asyncio.ensure_future(
             client.scatter(
                 data, workers=[home], direct=direct, hash=False, timeout=GONE_S, asynchronous=True

@@ -6,7 +6,6 @@ from uuid import uuid4
 
 import numpy as np
 from distributed import Client
-from sklearn import model_selection as sk
 from sklearn.base import is_classifier
 
 import gpuml
@@ -16,7 +15,8 @@ from gpuml.model_selection.row_blocks import RowBlocks
 from gpuml.model_selection.trainers import Lesson, classes_of, with_classes
 from gpuml_dask.rows.placement import Placed, Table, place
 from gpuml_dask.searching.chains import ClusterTrainer
-from gpuml_dask.searching.search import ClusterSearch, with_parameters_of
+from gpuml_dask.searching.parameters import with_parameters_of_one_device
+from gpuml_dask.searching.search import ClusterSearch
 from gpuml_dask.searching.session import Session
 from gpuml_dask.searching.tasks import with_columns
 from gpuml_dask.waiting import answers, patience
@@ -38,40 +38,18 @@ class _Halving(AdaptiveClusterSearch):
     """What both classes of successive halving do on a cluster."""
 
     def _check_input_parameters(self, X, y, split_params):
-        if isinstance(y, Placed) and is_classifier(self.estimator):
+        if self._session is not None and isinstance(y, Placed) and is_classifier(self.estimator):
             y = _labels(self._session.client, y)
         super()._check_input_parameters(X=X, y=y, split_params=split_params)
 
 
-@with_parameters_of(sk.HalvingGridSearchCV)
+@with_parameters_of_one_device()
 class HalvingGridSearchCV(_Halving, halving.HalvingGridSearchCV):
     """Search over a grid of parameters by successive halving, on the workers of a Dask cluster.
 
     Parameters, attributes and results are those of `gpuml.model_selection.HalvingGridSearchCV`;
     how the cluster is used is as for `gpuml_dask.model_selection.GridSearchCV`. Rows are sent to a
-    worker once for all rounds; of a round it gets the numbers of rows drawn.
-
-    Parameters
-    ----------
-    estimator, param_grid, factor, resource, max_resources, min_resources
-        As for `gpuml.model_selection.HalvingGridSearchCV`.
-    aggressive_elimination, cv, scoring, refit, error_score, return_train_score
-        As for `gpuml.model_selection.HalvingGridSearchCV`.
-    random_state, n_jobs, verbose
-        As for `gpuml.model_selection.HalvingGridSearchCV`.
-    client, checkpoint, workers, priority, resources, fit_timeout, scheduler, cache_cv, iid
-        As for `gpuml_dask.model_selection.GridSearchCV`.
-
-    Attributes
-    ----------
-    plan_ : Plan
-        How many fits were done in how many passes, and where; the rest as of the class that
-        searches on one device, with "worker" and "device" in `cv_results_`.
-
-    References
-    ----------
-    K. Jamieson and A. Talwalkar, "Non-stochastic best arm identification and hyperparameter
-    optimization", AISTATS (2016).
+    worker once for all rounds; for each round it gets the indices of the rows drawn.
 
     Examples
     --------
@@ -89,27 +67,11 @@ class HalvingGridSearchCV(_Halving, halving.HalvingGridSearchCV):
     """
 
 
-@with_parameters_of(sk.HalvingRandomSearchCV)
+@with_parameters_of_one_device()
 class HalvingRandomSearchCV(_Halving, halving.HalvingRandomSearchCV):
     """Search over candidates drawn from distributions by successive halving, on a Dask cluster.
 
     As `HalvingGridSearchCV`, with scikit-learn's `ParameterSampler` for candidates.
-
-    Parameters
-    ----------
-    estimator, param_distributions, n_candidates, factor, resource, max_resources, min_resources
-        As for `gpuml.model_selection.HalvingRandomSearchCV`.
-    aggressive_elimination, cv, scoring, refit, error_score, return_train_score
-        As for `gpuml.model_selection.HalvingRandomSearchCV`.
-    random_state, n_jobs, verbose
-        As for `gpuml.model_selection.HalvingRandomSearchCV`.
-    client, checkpoint, workers, priority, resources, fit_timeout, scheduler, cache_cv, iid
-        As for `gpuml_dask.model_selection.GridSearchCV`.
-
-    Attributes
-    ----------
-    plan_ : Plan
-        As of `HalvingGridSearchCV`.
 
     Examples
     --------
@@ -119,57 +81,28 @@ class HalvingRandomSearchCV(_Halving, halving.HalvingRandomSearchCV):
     >>> from gpuml.linear_model import Ridge
     >>> from gpuml_dask.searching.adaptive import HalvingRandomSearchCV
     >>> X, y = load_diabetes(return_X_y=True)
+    >>> draws, some = {"alpha": loguniform(1e-3, 1e3)}, {"n_candidates": 9, "random_state": 0}
     >>> with Client(processes=False, dashboard_address=":0") as client:
     ...     search = HalvingRandomSearchCV(
-    ...         Ridge(),
-    ...         {"alpha": loguniform(1e-3, 1e3)},
-    ...         n_candidates=9,
-    ...         min_resources="exhaust",
-    ...         random_state=0,
-    ...         client=client,
+    ...         Ridge(), draws, min_resources="exhaust", **some, client=client
     ...     ).fit(X, y)
     >>> search.n_resources_
     [49, 147, 441]
     """
 
 
+@with_parameters_of_one_device(ignored=("predict_meta", "predict_proba_meta", "transform_meta"))
 class HyperbandSearchCV(AdaptiveClusterSearch, hyperband.HyperbandSearchCV):
     """Search over candidates drawn from distributions by Hyperband, on a Dask cluster.
 
     Candidates, tables and winners are those of `gpuml.model_selection.HyperbandSearchCV` for the
     same chunks of rows. Chunks of Dask's collections are the blocks of `partial_fit`, and stay on
-    their workers; a model goes to the next block, as a task that begins with the state which the
-    last one left. So what dies with a worker is trained again, and gives the same. All brackets run
-    at the same time.
+    their workers (`chunk_size` None follows them; X that is no collection of Dask is one block). A
+    model goes to the next block, as a task that begins with the state which the last one left. So
+    what dies with a worker is trained again, and gives the same. All brackets run at the same time.
 
-    Parameters
-    ----------
-    estimator, parameters, max_iter, aggressiveness, patience, tol, test_size, random_state
-        As for `gpuml.model_selection.HyperbandSearchCV`.
-    scoring, verbose, prefix
-        As for `gpuml.model_selection.HyperbandSearchCV`.
-    predict_meta, predict_proba_meta, transform_meta : array or frame, default=None
-        Are ignored: dask-ml's class needs them where it can't infer what a model returns.
-    resource, n_jobs, error_score
-        As for `gpuml.model_selection.HyperbandSearchCV`.
-    chunk_size : int or None, default=None
-        Rows of a call of `partial_fit`. None follows the chunks of X; X that is no collection of
-        Dask is one.
-    client, checkpoint, workers, priority, resources, fit_timeout, scheduler, cache_cv, iid
-        As for `gpuml_dask.model_selection.GridSearchCV`; `checkpoint` and `fit_timeout` must be
-        None where models learn call by call: their states are not stored, and no task is a fit.
-
-    Attributes
-    ----------
-    cv_results_, best_estimator_, best_index_, best_score_, best_params_, plan_
-        As of `gpuml.model_selection.HyperbandSearchCV`.
-    metadata, metadata_, history_, model_history_, scorer_, n_splits_, multimetric_
-        As of `gpuml.model_selection.HyperbandSearchCV`.
-
-    References
-    ----------
-    L. Li, K. Jamieson, G. DeSalvo, A. Rostamizadeh, A. Talwalkar, "Hyperband: a novel bandit-based
-    approach to hyperparameter optimization", JMLR 18 (2018).
+    `checkpoint` and `fit_timeout` must be None where models learn call by call: their states are
+    not stored, and no task is a fit.
 
     Examples
     --------
@@ -190,73 +123,13 @@ class HyperbandSearchCV(AdaptiveClusterSearch, hyperband.HyperbandSearchCV):
     (69, True)
     """
 
-    def __init__(
-        self,
-        estimator,
-        parameters,
-        max_iter=81,
-        aggressiveness=3,
-        patience=False,
-        tol=1e-3,
-        test_size=None,
-        random_state=None,
-        scoring=None,
-        verbose=False,
-        prefix="",
-        predict_meta=None,
-        predict_proba_meta=None,
-        transform_meta=None,
-        *,
-        resource="auto",
-        chunk_size=None,
-        n_jobs=None,
-        error_score: Any = np.nan,
-        client=None,
-        checkpoint=None,
-        workers=None,
-        priority=None,
-        resources=None,
-        fit_timeout=None,
-        scheduler=None,
-        cache_cv=True,
-        iid="deprecated",
-    ):
-        super().__init__(
-            estimator,
-            parameters,
-            max_iter=max_iter,
-            aggressiveness=aggressiveness,
-            patience=patience,
-            tol=tol,
-            test_size=test_size,
-            random_state=random_state,
-            scoring=scoring,
-            verbose=verbose,
-            prefix=prefix,
-            resource=resource,
-            chunk_size=chunk_size,
-            n_jobs=n_jobs,
-            error_score=error_score,
-            client=client,
-            checkpoint=checkpoint,
-            workers=workers,
-            priority=priority,
-            resources=resources,
-            fit_timeout=fit_timeout,
-            scheduler=scheduler,
-            cache_cv=cache_cv,
-            iid=iid,
-        )
-        self.predict_meta, self.predict_proba_meta = predict_meta, predict_proba_meta
-        self.transform_meta = transform_meta
-
     def _bounds(self, X: Any) -> tuple[int, ...]:
         if isinstance(X, Placed) and self.chunk_size is None:
             return (0, *accumulate(X.table.sizes))
         return super()._bounds(X)
 
     def _make_trainer(self, X: Any, y: Any, blocks: RowBlocks, task: Task, seed: int) -> Any:
-        session: Session | None = vars(self).get("_session")
+        session = self._session
         if session is None or self._resource() != hyperband.CALLS:
             return super()._make_trainer(X, y, blocks, task, seed)
         for name, why in NOT_BY_CALLS.items():

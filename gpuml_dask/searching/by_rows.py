@@ -15,8 +15,7 @@ from gpuml._sklearn import _MultimetricScorer, _num_samples
 from gpuml.divided import HOST, DividedRows, moved
 from gpuml.model_selection.candidates import Refusal, Step, number
 from gpuml.model_selection.divided import DividedEvaluator, weight_of, why_not_divided
-from gpuml.model_selection.evaluate import Job
-from gpuml.model_selection.one_by_one import Task
+from gpuml.model_selection.evaluate import Job, Results
 from gpuml.model_selection.residence import all_estimators
 from gpuml.protocol import Group
 from gpuml_dask.errors import ClusterError
@@ -29,31 +28,21 @@ from gpuml_dask.searching.warned import Warned, recorded
 from gpuml_dask.sums.divided import Spread, block_bytes
 from gpuml_dask.sums.holders import Lost
 
-Results = list[dict[str, Any]]
 Facts = Mapping[str, Mapping[str, Any]] | None
 
-# Dask's setting for those who know better than the rule: "whole" or "rows".
+# Dask's setting to override the rule: "whole" or "rows".
 ASKED_PLAN = "gpuml.plan"
-# What sums over rows raise that no candidate is to blame for; all else is a candidate's own.
+# Errors of sums over rows that no candidate causes; all others are a candidate's own.
 FAULTS = (ClusterError, Lost, CancelledError)
 
 
 @dataclass(frozen=True)
 class Found:
-    """What a run over divided rows came to.
+    """The outcome of a run over divided rows.
 
-    Attributes
-    ----------
-    results : dict of int to list
-        Results of each candidate, split by split; without those of groups that need all rows.
-    steps : list of Step
-    best : (int, estimator) or None
-        The candidate of the best mean score, and its model on all rows.
-    device : str
-        "cpu" or "cuda".
-    warned : list of Warned
-    refused : dict of int to Refusal
-        Why candidates have no results.
+    `results` of each candidate are split by split, without those of groups that need all rows;
+    `refused` says why candidates have none. `best` is the candidate of the best mean score, and its
+    model on all rows. `device` is "cpu" or "cuda".
     """
 
     results: dict[int, Results]
@@ -67,11 +56,7 @@ class Found:
 class ByRows:
     """The rows of a job, divided; groups are fitted to them, and the best model.
 
-    Parameters
-    ----------
-    job : Job
-        Its rows are here, or `Placed`.
-    client : Client
+    The rows of the job are here, or `Placed`.
     """
 
     def __init__(self, job: Job, client: Client):
@@ -85,14 +70,14 @@ class ByRows:
     ) -> Found:
         """Fit and score groups; `refit` names a candidate, or "best", to fit to all rows too.
 
-        `facts` are what the scheduler has just said of the workers, if it was asked.
+        `facts` are the scheduler's description of the workers, if it was just requested.
         """
         table, weight = self._table()
         task, _ = with_columns(self.job.task, _num_samples(self.job.X), verbose=0)
-        spec = _Spec(clone(self.job.estimator), self.job.splits, task, refit)
+        bare = Job(clone(self.job.estimator), None, None, self.job.splits, task)
         filters = list(warnings.filters)
         spread = Spread(table, label, weight, facts)
-        found = spread.run(_fit_groups, spec, list(groups), filters)
+        found = spread.run(_fit_groups, bare, list(groups), refit, filters)
         if found.best is not None:
             self._best[found.best[0]] = found.best[1]
         self._workers = spread.workers
@@ -117,7 +102,7 @@ class ByRows:
         return ", ".join(self._workers)
 
     def close(self) -> None:
-        """Let go of what was sent for this."""
+        """Release the rows that were sent for this."""
         if self._own is not None:
             self._own.close()
             self._own = None
@@ -140,25 +125,16 @@ class ByRows:
         return self._own, name
 
 
-@dataclass(frozen=True)
-class _Spec:
-    """A job without its rows, to be sent to where they come together."""
-
-    estimator: Any
-    splits: Sequence[Any]
-    task: Task
-    refit: int | str | None
-
-
-def _fit_groups(rows: DividedRows, spec: _Spec, groups: Sequence[Group], filters) -> Found:
-    """Fit groups where sums over all rows come together."""
-    job = Job(spec.estimator, rows, None, spec.splits, spec.task)
-    evaluator = DividedEvaluator(job, FAULTS)
+def _fit_groups(
+    rows: DividedRows, bare: Job, groups: Sequence[Group], refit: int | str | None, filters
+) -> Found:
+    """Fit groups of a job without rows, where sums over all rows come together."""
+    evaluator = DividedEvaluator(replace(bare, X=rows), FAULTS)
     results: dict[int, Results] = {}
     with recorded(filters) as warned:
         for group in groups:
             results.update(dict(evaluator.fit_group(group)))
-        best = _refitted(evaluator, results, spec.refit)
+        best = _refitted(evaluator, results, refit)
     place = str(rows.shares.place)
     device = "cuda" if "cuda" in place else "cpu"
     return Found(results, evaluator.steps, moved_model(best), device, warned, evaluator.refused)
@@ -181,7 +157,7 @@ def _best(scorer, results):
 
 
 def moved_model(best: tuple[int, Any] | None) -> tuple[int, Any] | None:
-    """A model with its arrays on the host, so that a client without a GPU can read it."""
+    """A model with its arrays in CPU memory, so that a client without a GPU can read it."""
     if best is None or best[1] is None:
         return None
     candidate, model = best
@@ -197,17 +173,7 @@ def moved_model(best: tuple[int, Any] | None) -> tuple[int, Any] | None:
 def plan_for(
     job: Job, groups: Sequence[Group], n_alone: int, workers: Mapping[str, Mapping[str, Any]]
 ) -> Plan:
-    """How a round is spread over the workers there are.
-
-    Parameters
-    ----------
-    job : Job
-    groups : sequence of Groups
-    n_alone : int
-        Candidates that are in no group.
-    workers : mapping of str to mapping
-        What the scheduler says of each worker, by address.
-    """
+    """How a round is spread over the existing workers; `n_alone` candidates are in no group."""
     host_only = placing_of(job.estimator).kind == "cpu"
     of_kind = [one for one in workers.values() if bool(one["resources"].get("GPU")) != host_only]
     needs_all = why_not_divided(job) if groups else "candidates are fitted one by one"

@@ -1,15 +1,15 @@
 """Models that learn call by call on a cluster: chains of tasks, each from one state to the next.
 
 A state is a future; it stays on the worker that made it, and the scheduler knows how to make it
-again: all tasks before it give the same whenever and wherever they run. Only what rested on rows
-that the client had sent is begun anew here.
+again: all tasks before it give the same result whenever and wherever they run. Only states that
+depended on rows which the client had sent are begun anew here.
 """
 
 import time
-import uuid
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import cloudpickle
@@ -26,6 +26,7 @@ from gpuml_dask.errors import ClusterError
 from gpuml_dask.planning.needs import placing_of
 from gpuml_dask.planning.worker_kinds import Kinds, kinds_of
 from gpuml_dask.rows import blocks as joining
+from gpuml_dask.rows.chunked import Layer
 from gpuml_dask.rows.placement import Table
 from gpuml_dask.searching.inputs import Sent
 from gpuml_dask.searching.rounds import model_words
@@ -41,22 +42,10 @@ LOST = ("cancelled", "lost", "error")
 
 @dataclass(eq=False)
 class Leg:
-    """A stretch of a model's training, for the runner a unit of work.
+    """A stretch of a model's training, for the runner a unit of work that has no parts.
 
-    Attributes
-    ----------
-    key : object
-        Whose request it is.
-    position : int
-        Among the requests of that key.
-    request : Request
-    number : int
-        Of the model, among all of the search.
-    previous : Leg or None
-    future : Future or None
-        Of the state after it.
-    asks : set of str
-        Dask resources that the tasks of `future` ask for.
+    `key` says whose request it is, and `position` which one. `number` is that of the model in the
+    search. `future` is the state after the leg; its tasks need the Dask resources `asks`.
     """
 
     key: Any
@@ -70,33 +59,22 @@ class Leg:
 
     @property
     def label(self) -> str:
-        """What the dashboard calls it."""
         return f"{self.request.name} call {self.request.wanted}"
 
     @property
     def candidates(self) -> list[int]:
-        """Which model, as a list."""
         return [self.number]
 
     def singles(self) -> list:
-        """None: a model is a model."""
         return []
 
 
 class ClusterTrainer(Trainer):
     """Trains models call by call on workers.
 
-    Parameters
-    ----------
-    client : Client
-    lesson : Lesson
-        With a `Column` in place of what has one value a row.
-    blocks : RowBlocks
-        As the table is cut.
-    table : Table
-        Is closed with the trainer.
-    patience : float
-        Seconds to wait for a cluster without workers.
+    The lesson has a `Column` in place of each array of one value a row. The table is cut as the
+    blocks are, and closed with the trainer. `patience`: seconds to wait for a cluster without
+    workers.
     """
 
     def __init__(
@@ -116,12 +94,10 @@ class ClusterTrainer(Trainer):
 
     @property
     def steps(self) -> list[Step]:
-        """What was done so far, as one step."""
         n_models, n_calls = len(self._numbers), self._n_calls
         return [Step(n_models, n_calls, "workers", "models are trained call by call")]
 
     def start(self, key: Any, requests: Sequence[Request]) -> None:
-        """Take requests; `key` says whose they are."""
         self._found[key], self._asked[key] = {}, len(requests)
         for position, request in enumerate(requests):
             number = self._numbers.setdefault(request.name, len(self._numbers))
@@ -131,7 +107,6 @@ class ClusterTrainer(Trainer):
             self._n_calls += request.wanted - request.done
 
     def next_finished(self) -> tuple[Any, list[Result]]:
-        """Results of one key; keys come as workers finish them."""
         new, self._new = self._new, []
         if self._results is None:
             self._results = self._runner.run(new)
@@ -146,7 +121,6 @@ class ClusterTrainer(Trainer):
         raise ClusterError("The cluster has lost units of work.")  # the runner says so before
 
     def model(self, request: Request, result: Result) -> Any:
-        """The fitted estimator of a result, brought here."""
         leg: Leg = result.state
         patience = self._runner.patience
         runner = ChainRunner(self.client, self._inputs, self.lesson, patience, last=model_of)
@@ -158,7 +132,6 @@ class ClusterTrainer(Trainer):
         return model
 
     def close(self) -> None:
-        """Stop what runs, and forget all that is on workers."""
         if self._results is not None:
             self._results.close()
         for leg in self._legs:
@@ -199,8 +172,7 @@ class ChainRunner(PlacedRunner):
         last: Any = None,
     ):
         super().__init__(client, inputs, patience=patience)
-        self.function = last or score_leg
-        self._lesson = lesson
+        self._lesson, self._last = lesson, last or score_leg
         self._kinds, self._kinds_since = Kinds({}), float("-inf")
 
     def _add(self, units, workers=()):
@@ -210,7 +182,7 @@ class ChainRunner(PlacedRunner):
             title, inputs = leg.title.replace("train", "score", 1), self._inputs
             demand = self._demand(leg, kinds)
             future = self.client.submit(
-                self.function,
+                self._last,
                 inputs.lesson,
                 self._state(leg, demand),
                 inputs.held_out,
@@ -251,7 +223,7 @@ class ChainRunner(PlacedRunner):
         return key
 
     def _state(self, leg, demand):
-        """The future of the state after a leg, submitted if nobody has it, or ever will."""
+        """The future of the state after a leg, submitted if no worker has it or will have it."""
         future = leg.future
         # The workers that it waits for did not come back.
         stuck = future is not None and not future.done() and not leg.asks <= demand.keys()
@@ -295,10 +267,7 @@ class ChainRunner(PlacedRunner):
 class LessonInputs:
     """The lesson, training rows of each block, and all held-out rows, on workers.
 
-    Attributes
-    ----------
-    on_gpu : bool
-        Whether rows are in the memory of GPUs.
+    `on_gpu`: rows are in the memory of GPUs.
     """
 
     def __init__(self, client: Client, lesson: Lesson, blocks: RowBlocks, table: Table):
@@ -306,9 +275,9 @@ class LessonInputs:
         self._names, self._rows = table.names, table["X"].rows
         self.on_gpu = self._rows.facts.on_gpu
         self._lesson = Sent(client, lesson, f"lesson of {model_words(lesson.estimator)}")
-        self._parts: dict[int, Future] = {}
-        self._held_out: Future | None = None
         self._row_bytes = max(1, table.dtype.itemsize) * max(1, *table.shape[1:])
+        self._training = Layer(blocks.n_blocks, partial(self._parts, training_part))
+        self._held_out = Layer(1, self._join)
 
     @property
     def lesson(self) -> Future:
@@ -318,22 +287,11 @@ class LessonInputs:
     @property
     def held_out(self) -> Future:
         """A fold of all held-out rows."""
-        if self._held_out is None:
-            parts = [
-                self._submit("rows to score on", held_out_part, number)
-                for number in range(self._blocks.n_blocks)
-            ]
-            key = f"held-out rows-{uuid.uuid4().hex}"
-            self._held_out = self._rows.submit(
-                join_held_out, self.lesson, self._names, *parts, key=key
-            )
-        return self._held_out
+        return self._held_out.futures()[0]
 
     def block(self, number: int) -> Future:
         """A fold of the training rows of a block."""
-        if number not in self._parts:
-            self._parts[number] = self._submit("rows to train on", training_part, number)
-        return self._parts[number]
+        return self._training.futures([number])[0]
 
     def block_bytes(self, number: int) -> int:
         """Size of the training rows of a block, about."""
@@ -344,27 +302,33 @@ class LessonInputs:
         return {}
 
     def revive(self) -> None:
-        """Make again what was lost."""
         self._table.revive()
         self._lesson.revive()
-        if self._held_out is not None and self._held_out.status in LOST:
-            self._held_out = None
-        for number in [n for n, part in self._parts.items() if part.status in LOST]:
-            del self._parts[number]
+        self._held_out.drop_lost(LOST)
+        self._training.drop_lost(LOST)
 
     def keep_on(self, workers: Collection[str]) -> None:
         """Nothing is kept but states, by tasks that rest on them."""
 
     def close(self) -> None:
         """Forget all futures."""
-        self._parts.clear()
-        self._held_out = None
+        self._held_out.forget()
+        self._training.forget()
 
-    def _submit(self, title, function, number):
-        chunks = [self._table.blocks(name)[number] for name in self._names]
-        key = f"{title}-{uuid.uuid4().hex}", number
-        recipe = self._blocks.recipe(number)
-        return self._rows.submit(function, self.lesson, self._names, recipe, *chunks, key=key)
+    def _parts(self, function, numbers, word):
+        """A part of the rows of each of some blocks."""
+        title = "rows to train on" if function is training_part else "rows to score on"
+        chunks = list(zip(*(self._table.blocks(name) for name in self._names), strict=True))
+        recipe, what = self._blocks.recipe, (self.lesson, self._names)
+        return [
+            self._rows.submit(function, *what, recipe(i), *chunks[i], key=(f"{title}-{word}", i))
+            for i in numbers
+        ]
+
+    def _join(self, _missing, word):
+        parts = self._parts(held_out_part, range(self._blocks.n_blocks), word)
+        key = f"held-out rows-{word}"
+        return [self._rows.submit(join_held_out, self.lesson, self._names, *parts, key=key)]
 
 
 # ---------------------------------------------------------------- on workers

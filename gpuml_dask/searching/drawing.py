@@ -13,19 +13,10 @@ def graph_of(names: Iterable[str]) -> dict[str, list[str]]:
 
 
 def draw(graph: Mapping[str, Sequence[str]], **options: Any) -> Any:
-    """Draw a graph of names.
+    """Draw a graph of names; `options` as for `dask.visualize`.
 
-    Parameters
-    ----------
-    graph : mapping of str to sequence of str
-        Each name with those that it needs, which stand before it. The last is what all lead to.
-    **options : dict
-        As for `dask.visualize`.
-
-    Raises
-    ------
-    ImportError
-        If graphviz is not installed.
+    Each name is mapped to those that it needs, which stand before it; all lead to the last. An
+    ImportError is raised if graphviz is not installed.
     """
     done: dict[str, Any] = {}
     for name, needed in graph.items():

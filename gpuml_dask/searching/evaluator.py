@@ -4,7 +4,7 @@ import uuid
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import sklearn
@@ -13,7 +13,7 @@ from distributed import Client
 import gpuml
 from gpuml.data import AnySplit
 from gpuml.model_selection.candidates import Plan, Step, refusal_of, tell_unrepeated
-from gpuml.model_selection.evaluate import Job, progress_bar
+from gpuml.model_selection.evaluate import Job, Results, progress_bar
 from gpuml.model_selection.grown import Grown, why_rounds_anew
 from gpuml.model_selection.route import AtOnce, route, warn_of_unused
 from gpuml.protocol import Group
@@ -23,11 +23,10 @@ from gpuml_dask.planning.worker_kinds import kinds_among, kinds_of
 from gpuml_dask.resuming.rounds import Checkpoints
 from gpuml_dask.rows.placement import Placed
 from gpuml_dask.searching.by_rows import ByRows, Facts, plan_for
-from gpuml_dask.searching.chunks import UNITS
 from gpuml_dask.searching.inputs import SearchInputs, send_rows
 from gpuml_dask.searching.limits import check_restartable
 from gpuml_dask.searching.placer import Placer
-from gpuml_dask.searching.rounds import Round, model_words
+from gpuml_dask.searching.rounds import UNITS, Round, model_words
 from gpuml_dask.searching.running import Killed
 from gpuml_dask.searching.staged import PlacedRunner, StagedRefit, readers
 from gpuml_dask.searching.tasks import Done, RefitUnit, Spec
@@ -35,13 +34,27 @@ from gpuml_dask.searching.warned import Warned, tell
 from gpuml_dask.sums.holders import WorkersDied
 from gpuml_dask.waiting import facts_of, patience, workers_there
 
-Results = list[dict[str, Any]]
-
 NO_LIMIT = (
     "fit_timeout= does not limit fits whose rows are divided over workers: many tasks of many "
     "workers are one fit. For a limit, keep all rows on each worker, "
     "dask.config.set({'gpuml.plan': 'whole'}); without one, leave fit_timeout= out."
 )
+
+
+@dataclass(eq=False)
+class OnCluster:
+    """What all evaluators of a search on a cluster have in common.
+
+    `checkpoints` keep finished work, if any. `fit_timeout` are the seconds that a fit of the table
+    may take. `elsewhere` are arrays of this process, each with the `Placed` that stands for it on
+    workers. `patience` are the seconds to wait for a cluster that does no work.
+    """
+
+    client: Client
+    checkpoints: Checkpoints | None = None
+    fit_timeout: float | None = None
+    elsewhere: list[tuple[Any, Placed]] = field(default_factory=list)
+    patience: float = field(default_factory=patience)
 
 
 class ClusterEvaluator:
@@ -52,49 +65,19 @@ class ClusterEvaluator:
     are those of one machine, bit for bit. Groups of much data are fitted with the rows divided
     (`ByRows`).
 
-    Parameters
-    ----------
-    job : Job
-    client : Client
-    elsewhere : sequence of (array, Placed)
-        Arrays of this process that workers have too.
-    checkpoints : Checkpoints, default=None
-        Where finished work is kept; None keeps none.
-    refits : bool, default=False
-        Whether the candidate of the best mean score is going to be refitted.
-    fit_timeout : float, default=None
-        Seconds that a fit of the table may take; None is no limit.
+    `refits`: the candidate of the best mean score is going to be refitted.
 
-    Attributes
-    ----------
-    steps : list of Step
-        What was done so far.
-    n_done : int
-        Number of candidates evaluated so far.
-    names : list of str
-        Units of work that were asked for, as the dashboard names them.
-    grown : Grown or None
-        As of gpuml's `Evaluator`, where more rounds may follow; it stays empty.
+    Of all rounds so far, `steps` say what was done, `n_done` is the number of candidates, and
+    `names` are the units of work, as on the dashboard. `grown` is as of gpuml's `Evaluator`, and
+    stays empty.
     """
 
     grown: Grown | None = None
 
-    def __init__(
-        self,
-        job: Job,
-        client: Client,
-        *,
-        elsewhere: Sequence[tuple[Any, Placed]] = (),
-        checkpoints: Checkpoints | None = None,
-        refits: bool = False,
-        fit_timeout: float | None = None,
-    ):
-        self.job, self.client, self._elsewhere = job, client, elsewhere
-        self._refits, self._fit_timeout = refits, fit_timeout
+    def __init__(self, job: Job, on: OnCluster, *, refits: bool = False):
+        self.job, self.on, self.client, self._refits = job, on, on.client, refits
         self._divided: ByRows | None = None
         self._by_rows: set[int] = set()
-        self._checkpoints = checkpoints
-        self.patience = patience()
         self.steps: list[Step] = []
         self.n_done = 0
         self.names: list[str] = []
@@ -119,18 +102,16 @@ class ClusterEvaluator:
         return {(p, split): each for p, row in rows for split, each in row.items()}
 
     def evaluate(self, candidates: Sequence[Mapping[str, Any]]) -> Results:
-        """Results as scikit-learn's `_fit_and_score` has them, split after split per candidate.
-
-        Each says also on which worker and which device it was found.
-        """
+        """Results as of scikit-learn's `_fit_and_score`, split after split, with worker, device."""
         n_splits = len(self.job.splits)
         if n_splits == 0:
             return []
         n_units = min(UNITS, len(candidates) * n_splits)
-        facts = workers_there(self.client, self.patience, n_wanted=n_units)
-        if self._fit_timeout is not None:
+        facts = workers_there(self.client, self.on.patience, n_wanted=n_units)
+        if self.on.fit_timeout is not None:
             check_restartable(facts)
-        finished = self._checkpoints.open(self.job, candidates) if self._checkpoints else None
+        checkpoints = self.on.checkpoints
+        finished = checkpoints.open(self.job, candidates) if checkpoints else None
         placer = Placer(self.job, kinds_among(facts))
         self._round = round_ = Round(self.job, candidates, self.n_done, finished, placer)
         groups = self._groups_of(candidates, round_)
@@ -138,7 +119,7 @@ class ClusterEvaluator:
         if self.job.task.verbose > 1:
             print(plan)
         if plan.mode != "whole":
-            if self._fit_timeout is not None:
+            if self.on.fit_timeout is not None:
                 warnings.warn(NO_LIMIT, UserWarning, stacklevel=2)
             groups = self._fit_by_rows(round_, groups, facts)
         self._run_round(round_, groups)
@@ -164,7 +145,11 @@ class ClusterEvaluator:
             placing = Placing(placing.kind)  # its models are there already
         kind = StagedRefit if placing.first else RefitUnit
         unit = kind(title, "all rows", candidate, params, group, placing)
-        ((_, done),) = self._run([unit], [worker] if worker else [])
+        self._note([unit])
+        homes = [worker] if worker else []
+        with closing(self._runner(None).run([unit], workers=homes)) as results:
+            ((_, done),) = results
+        self._tell(done)
         if isinstance(done, Killed):
             raise ClusterError(
                 f"The best model could not be fitted to all rows: {done.reason}. "
@@ -174,19 +159,13 @@ class ClusterEvaluator:
 
     def with_splits(self, splits: Sequence[AnySplit]) -> "ClusterEvaluator":
         """An evaluator of the same rows in other splits; what workers have serves both."""
-        other = ClusterEvaluator(
-            replace(self.job, splits=splits),
-            self.client,
-            elsewhere=self._elsewhere,
-            checkpoints=self._checkpoints,
-            fit_timeout=self._fit_timeout,
-        )
+        other = ClusterEvaluator(replace(self.job, splits=splits), self.on)
         other._search, other._shared = self._search, self._send_once()
         self._others.append(other)
         return other
 
     def close(self) -> None:
-        """Let go of all that is on workers for this search."""
+        """Release all that is on workers for this search."""
         for other in self._others:
             other.close()
         self._inputs = self._shared = None
@@ -198,7 +177,7 @@ class ClusterEvaluator:
     def _groups_of(self, candidates, round_):
         """Groups, with the numbers that candidates have among those of all rounds.
 
-        Whether the rows are of a kind that can be fitted at once is seen where they are.
+        Whether the rows are of a kind that can be fitted at once is checked where they are.
         """
         warn_of_unused(self.job.estimator, candidates)
         groups = []
@@ -208,14 +187,11 @@ class ClusterEvaluator:
                 groups.append(replace(each.group, positions=positions))
             else:
                 for number, position in zip(positions, each.positions, strict=True):
-                    reasons = [each.reason, self._why_anew(candidates[position])]
-                    round_.refused[number] = refusal_of(reasons)
+                    params, anew = candidates[position], None
+                    if self.grown is not None:
+                        anew = why_rounds_anew(self.job.estimator, params, on_cluster=True)
+                    round_.refused[number] = refusal_of([each.reason, anew])
         return groups
-
-    def _why_anew(self, params):
-        if self.grown is None:
-            return None
-        return why_rounds_anew(self.job.estimator, params, on_cluster=True)
 
     def _run_round(self, round_, groups):
         facts = facts_of(self.client)
@@ -237,7 +213,7 @@ class ClusterEvaluator:
 
         with (
             progress_bar(round_.n_fits, text, enabled=enabled) as bar,
-            closing(self._runner(self._fit_timeout).run(units, more=more)) as results,
+            closing(self._runner(self.on.fit_timeout).run(units, more=more)) as results,
         ):
             for unit, done in results:
                 missing = round_.n_fits
@@ -249,16 +225,8 @@ class ClusterEvaluator:
 
     def _runner(self, fit_timeout):
         return PlacedRunner(
-            self.client, self._sent(), patience=self.patience, fit_timeout=fit_timeout
+            self.client, self._sent(), patience=self.on.patience, fit_timeout=fit_timeout
         )
-
-    def _run(self, units, workers):
-        self._note(units)
-        with closing(self._runner(None).run(units, workers=workers)) as results:
-            out = list(results)
-        for _, done in out:
-            self._tell(done)
-        return out
 
     def _note(self, units):
         n_before = len(self.names)
@@ -270,7 +238,7 @@ class ClusterEvaluator:
 
     def _send_once(self) -> tuple:
         if self._shared is None:
-            self._shared = send_rows(self.client, self.job, self._elsewhere)
+            self._shared = send_rows(self.client, self.job, self.on.elsewhere)
         return self._shared
 
     def _sent(self) -> SearchInputs:
@@ -286,7 +254,7 @@ class ClusterEvaluator:
                 list(warnings.filters),
                 uuid.uuid4().hex,
                 self._search,
-                self._fit_timeout,
+                self.on.fit_timeout,
             )
             self._inputs = SearchInputs(self.client, spec, rows)
         return self._inputs
@@ -301,7 +269,7 @@ class ClusterEvaluator:
         if self._divided is None:
             self._divided = ByRows(self.job, self.client)
         # With a checkpoint, what is finished must not wait for what is not.
-        together = [[group] for group in missing] if self._checkpoints else [missing]
+        together = [[group] for group in missing] if self.on.checkpoints else [missing]
         left: list[Group] = []
         for part in together:
             left += self._fit_part_by_rows(round_, part, missing, facts)

@@ -25,18 +25,10 @@ SEND_SECONDS = 60
 
 
 class Sent:
-    """An object of this process, on a worker.
+    """An object of this process, on a worker; kept here to be sent again.
 
     A small one is a task that Dask can repeat. A large one goes straight to a worker, and has to be
-    sent again where that dies.
-
-    Parameters
-    ----------
-    client : Client
-    value : object
-        Is kept, to be sent again.
-    title : str
-        What it is called on Dask's dashboard.
+    sent again if that dies. `title` names it on Dask's dashboard.
     """
 
     def __init__(self, client: Client, value: Any, title: str):
@@ -75,11 +67,9 @@ class SearchInputs:
         self._spec = self._unpacked()
 
     def arguments(self) -> dict[str, Future]:
-        """Futures by name of argument."""
         return {"spec": self._spec, **self._row_futures()}
 
     def revive(self) -> None:
-        """Make again what was lost."""
         for sent in self._rows.values():
             sent.revive()
         if self._packed.revive() or self._spec.status in ("cancelled", "lost"):
@@ -94,7 +84,6 @@ class SearchInputs:
         return {name: sent.future for name, sent in self._rows.items()}
 
     def keep_on(self, workers: Collection[str]) -> None:
-        """Let workers keep what they make of the spec until the search ends."""
         if len(workers) < 2:
             return  # the only copy of the spec stays
         homes = {(f"keep-{self._name}", w): w for w in workers if w not in self._keepers}

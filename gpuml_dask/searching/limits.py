@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -58,13 +58,7 @@ def check_fit_timeout(seconds: Any) -> None:
 
 
 def check_restartable(workers: Mapping[str, Mapping[str, Any]]) -> None:
-    """Raise ClusterError where workers can't be restarted, or this process is one of them.
-
-    Parameters
-    ----------
-    workers : mapping of str to mapping
-        What the scheduler says of each worker, by address.
-    """
+    """Raise ClusterError where workers can't be restarted, or this process is one of them."""
     bare = sorted(address for address, facts in workers.items() if not facts["nanny"])
     if bare:
         raise ClusterError(NO_NANNY.format(bare))
@@ -80,14 +74,7 @@ def check_restartable(workers: Mapping[str, Mapping[str, Any]]) -> None:
 
 @contextmanager
 def limited(fit_timeout: float | None, n_fits: int = 1) -> Iterator[None]:
-    """Tell clients if a ``with`` block of this task takes longer than so many fits may.
-
-    Parameters
-    ----------
-    fit_timeout : float or None
-        Seconds that each may take; None is no limit.
-    n_fits : int, default=1
-    """
+    """Tell clients if a ``with`` block of this task takes longer than `n_fits` fits may."""
     if fit_timeout is None:
         yield
         return
@@ -151,14 +138,7 @@ async def _restart(worker, key, seconds):
 class Overrun:
     """A task that has run for longer than it may.
 
-    Attributes
-    ----------
-    key : object
-    seconds : float
-        How long it has run.
-    worker : str
-    restarts : bool
-        Whether that worker restarts as soon as nobody waits for the task.
+    `restarts`: its worker restarts as soon as nothing waits for the task.
     """
 
     key: Any
@@ -174,11 +154,9 @@ def overruns(client: Client) -> list[Overrun]:
         events = ask(client, scheduler.events, topic=TOPIC)
     except NO_ANSWER:
         return []
-    return [Overrun(**{**event, "key": _hashable(event["key"])}) for _, event in events]
-
-
-def _hashable(key):
-    return tuple(key) if isinstance(key, list) else key
+    found = [Overrun(**event) for _, event in events]
+    # A message makes lists of tuples.
+    return [replace(e, key=tuple(e.key)) if isinstance(e.key, list) else e for e in found]
 
 
 def check_restarts(late: Collection[Overrun]) -> None:

@@ -26,7 +26,9 @@ class Placer:
 
     def __init__(self, job: Job, kinds: Kinds):
         self.job, self.kinds = job, kinds
-        self._on_gpu = _is_on_gpu(job.X)
+        # Rows of another library than NumPy may be in the memory of GPUs.
+        table = getattr(job.X, "table", None)
+        self._on_gpu = is_foreign(job.X) if table is None else table["X"].rows.facts.on_gpu
 
     def placing(self, params: Mapping[str, Any]) -> Placing:
         """Where a candidate is fitted; anywhere if all workers are of one kind."""
@@ -45,13 +47,7 @@ class Placer:
         return Placing(placing.kind)
 
     def spots(self, candidates: Mapping[int, Mapping[str, Any]]) -> list[Spot]:
-        """Candidates by where they are fitted.
-
-        Parameters
-        ----------
-        candidates : dict of int to dict
-            Parameters by number.
-        """
+        """Candidates, whose parameters are given by number, by where they are fitted."""
         if not self.kinds.differ:
             return [Spot(ANYWHERE, list(candidates))]
         found: dict[Any, Spot] = {}
@@ -63,9 +59,3 @@ class Placer:
                 key = tuple(value_key(models[-1].named_steps[name]) for name in placing.first)
             found.setdefault((placing, key), Spot(placing, [])).candidates.append(number)
         return list(found.values())
-
-
-def _is_on_gpu(X):
-    """Whether rows are in the memory of GPUs, or may be: those of another library than NumPy."""
-    table = getattr(X, "table", None)
-    return is_foreign(X) if table is None else table["X"].rows.facts.on_gpu

@@ -25,12 +25,17 @@ from gpuml_dask.errors import ClusterError, FitTimeoutError
 from gpuml_dask.planning.worker_kinds import Kinds
 from gpuml_dask.resuming.rounds import Finished
 from gpuml_dask.searching.by_rows import Found
-from gpuml_dask.searching.chunks import cut_families
 from gpuml_dask.searching.placer import Placer, Spot
 from gpuml_dask.searching.running import Killed, Late
 from gpuml_dask.searching.staged import split_unit
 from gpuml_dask.searching.tasks import Done, GroupUnit, Unit
 
+# Units of a search, however few threads there are when it begins: workers that join later then find
+# work to take. More would take longer than they are worth: each takes its rows out of all.
+UNITS = 256
+# Units per thread: enough that none is idle for long at the end. Where steps are shared, each unit
+# fits those it needs, so fewer.
+PER_THREAD, PER_THREAD_THAT_SHARE = 4, 2
 # Units per thread that workers are left with when those held back are added.
 QUEUED = 2
 
@@ -47,27 +52,14 @@ class _Held:
 
 
 class Round:
-    """The candidates of one round, and what is known of them.
+    """The candidates of one round, and their results so far.
 
-    Parameters
-    ----------
-    job : Job
-    candidates : sequence of dicts
-    first : int
-        Candidates of earlier rounds. Units know candidates by their numbers among all.
-    finished : Finished, default=None
-        What is known already.
-    placer : Placer, default=None
-        Says which kind of worker does what; None is for workers of one kind.
+    Units know candidates by their numbers among those of all rounds; `first` is the first of this
+    one. `finished` are results from a checkpoint; `placer` says which kind of worker fits what.
 
-    Attributes
-    ----------
-    table : dict of int to dict
-        Results of each candidate by split.
-    groups : dict of int to (Group, str or None)
-        The group that a candidate was fitted with, and by which worker if that is known.
-    refused : dict of int to Refusal
-        Why a candidate was not fitted at once with others.
+    `table` has the results of each candidate by split; `groups` the group that a candidate was
+    fitted with, and the worker if that is known; `refused` why a candidate was not fitted together
+    with others.
     """
 
     def __init__(
@@ -199,7 +191,7 @@ class Round:
         if results is not None:
             self.groups.update(dict.fromkeys(group.positions, (group, None)))
         else:
-            results = self._finished.cut_group(group)
+            results = self._finished.group(group, late=True)
         for candidate, each in zip(group.positions, results or (), strict=bool(results)):
             self.table[candidate] = dict(enumerate(each))
             self._n_found += len(each)
@@ -239,7 +231,7 @@ class Round:
         spots = {(n, split) for n in group.positions for split in range(n_splits)}
         if all(split in self.table[n] for n, split in spots) and not spots & self._killed:
             rows = [[self.table[n][split] for split in range(n_splits)] for n in group.positions]
-            self._finished.put_cut_group(group, rows)
+            self._finished.put_group(group, rows, late=True)
 
     # ------------------------------------------------------------ results
 
@@ -332,8 +324,39 @@ class Round:
         return Step(n_fits, n_passes, f"{number(n_workers, 'worker')} ({place})", why, reasons)
 
 
+def cut_families(
+    families: Sequence[Sequence[int]],
+    n_splits: int,
+    n_threads: int,
+    *,
+    sharing: bool = False,
+    is_last: bool = False,
+) -> list[list[Sequence[int]]]:
+    """Families of each unit of a split, about as many candidates in each unit.
+
+    Candidates of a family must stay together. `n_threads` is their number now; there may be more
+    later. `sharing`: neighbours have work in common. `is_last`: this split alone is to keep all
+    threads busy to the end.
+
+    >>> cut_families([[0], [1], [2, 3], [4]], n_splits=128, n_threads=0)
+    [[[0], [1]], [[2, 3], [4]]]
+    """
+    per_thread, least = (PER_THREAD_THAT_SHARE, 1) if sharing else (PER_THREAD, UNITS / n_splits)
+    wanted = math.ceil(max(least, per_thread * n_threads / (1 if is_last else n_splits)))
+    n_candidates = sum(map(len, families))
+    units: list[list[Sequence[int]]] = []
+    n_cut = 0
+    for family in families:
+        # A family begins the next unit if its middle is beyond the share of those so far.
+        if not units or n_cut + len(family) / 2 > n_candidates * len(units) / wanted:
+            units.append([])
+        units[-1].append(family)
+        n_cut += len(family)
+    return units
+
+
 def model_words(estimator: Any) -> str:
-    """What an estimator is called on the dashboard.
+    """The name of an estimator on the dashboard.
 
     >>> from sklearn.linear_model import LogisticRegression
     >>> model_words(LogisticRegression())

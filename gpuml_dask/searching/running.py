@@ -15,19 +15,19 @@ Dask runs a task again when its worker dies. What is left to do here:
 * A task that units need, such as a user's own that makes rows, may end its workers too. Where it
   does so for a unit that runs alone, that is a `ClusterError` that names the task: nobody's score
   is at stake.
-* What nobody works on is not waited for without end: a closed client, a cluster without workers,
-  or whose workers take no tasks, or a scheduler that does not come back end in a `ClusterError`.
+* A wait for work that no worker does ends: a closed client, a cluster without workers, or whose
+  workers take no tasks, or a scheduler that does not come back are a `ClusterError`.
 """
 
 import queue
 import time
 import uuid
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from distributed import Client, Future, KilledWorker
 
@@ -46,40 +46,6 @@ MOST_LOSSES = 100
 SECONDS_FOR_OTHERS = 5.0
 
 
-class Inputs(Protocol):
-    """What all units of a run take, on the workers."""
-
-    def arguments(self) -> Mapping[str, Future]:
-        """Arguments of the function by name."""
-
-    def revive(self) -> Any:
-        """Make again what was lost."""
-
-    def keep_on(self, workers: Collection[str]) -> None:
-        """Let workers keep what they make of the inputs until all is done."""
-
-
-class Unit(Protocol):
-    """A piece of work that gives the same result whenever and wherever it runs.
-
-    Attributes
-    ----------
-    title, label : str
-        What it is called on Dask's dashboard: units with one title are shown together.
-    candidates : sequence of int
-        Which candidates it is about; one that was found guilty is not run again.
-    """
-
-    @property
-    def title(self) -> str: ...
-    @property
-    def label(self) -> str: ...
-    @property
-    def candidates(self) -> Sequence[int]: ...
-    def singles(self) -> "Sequence[Unit]":
-        """The same work in its smallest parts; none if this is one."""
-
-
 @dataclass(frozen=True)
 class Killed:
     """In place of a result: the unit's workers died whenever it ran."""
@@ -91,12 +57,7 @@ class Killed:
 class Late:
     """In place of a result: the unit took longer than it may.
 
-    Attributes
-    ----------
-    seconds, fit_timeout : float
-        How long it ran, and what each of its fits may take.
-    again : bool
-        Whether its parts run again, each by itself.
+    It ran for `seconds`. `again`: its parts run again, each by itself.
     """
 
     seconds: float
@@ -105,36 +66,31 @@ class Late:
 
 
 class Runner:
-    """Runs units on a cluster.
+    """Runs units on a cluster, in tasks that `_submit` makes.
 
-    Parameters
-    ----------
-    client : Client
-    function : callable
-        ``function(packed unit, **arguments)`` runs on workers.
-    inputs : Inputs
-    patience : float, default=60
-        Seconds to wait for a cluster on which nobody works, or whose scheduler does not answer.
-    fit_timeout : float, default=None
-        Seconds that workers let each fit take (`limited`); None is no limit.
+    A unit is a piece of work that gives the same result whenever and wherever it runs. Its `title`
+    and `label` name it on Dask's dashboard: units with one title are shown together. A candidate of
+    its `candidates` that was found guilty is not run again. ``singles()`` is the same work in its
+    smallest parts; none if it is one.
 
-    Examples
-    --------
-    See `gpuml_dask.searching.evaluator.ClusterEvaluator`.
+    `inputs` are what all units take: ``arguments()`` are futures by name, ``revive()`` makes again
+    what was lost, and ``keep_on(workers)`` lets workers keep what they make of them to the end.
+
+    `patience` are the seconds to wait for a cluster that does no work, or whose scheduler does not
+    answer; `fit_timeout` those that workers let each fit take (`limited`).
     """
 
     def __init__(
         self,
         client: Client,
-        function: Callable[..., Any],
-        inputs: Inputs,
+        inputs: Any,
         *,
         patience: float = 60.0,
         fit_timeout: float | None = None,
     ):
-        self.client, self.function, self.patience = client, function, patience
+        self.client, self.patience = client, patience
         self.fit_timeout: Any = fit_timeout
-        self._inputs: Any = inputs
+        self._inputs = inputs
         self._token = uuid.uuid4().hex
         self._running: dict[Any, tuple[Any, Future]] = {}
         self._alone: Any = None
@@ -164,13 +120,12 @@ class Runner:
     ) -> Iterator[tuple[Any, Any]]:
         """Run units and yield each with its result as they come; `add` may be called meanwhile.
 
-        ``more(number of threads, number of units that run or wait)`` is asked for others from time
-        to time: workers come and go.
+        ``more(number of threads, number of units that run or wait)`` is called for others from time
+        to time: workers come and go. `workers` are the preferred ones.
 
-        The result is what the function returned, a `Killed` or a `Late`. The unit may be a part of
-        one that was asked for, if its workers died or it took too long. What the function raised is
-        raised here, and so is what a task raised that makes its arguments. `workers` are where to
-        rather run them.
+        The result is that of the function, a `Killed` or a `Late`. The unit may be a part of
+        another one, if that one's workers died or it took too long. Errors of the function are
+        raised here, and those of tasks that make its arguments.
         """
         try:
             self.add(units, workers=workers)
@@ -202,7 +157,7 @@ class Runner:
             return
         keys: list = []
         for unit in units:
-            # Dask groups tasks by what stands before the token.
+            # Dask groups tasks by the part of the key before the token.
             number = len(self._submitted) + len(keys) + 1
             keys.append((f"{unit.title}-{self._token}", f"{unit.label} #{number}"))
         futures = self._submit(units, keys, workers)
@@ -351,7 +306,7 @@ class Runner:
     # ------------------------------------------------------------ what takes too long
 
     def _stop_late(self):
-        """Let go of units whose fits take longer than they may; their workers restart by then."""
+        """Release units whose fits take longer than they may; their workers restart by then."""
         late: dict[Any, Overrun] = {}
         for each in () if self.fit_timeout is None else overruns(self.client):
             waiting = [k for k in self._waiting_for(each.key) if not self._running[k][1].done()]
@@ -390,7 +345,7 @@ class Runner:
         self._add(units)
 
     def _stop(self):
-        """Let go of all tasks and inputs; what runs is told to stop."""
+        """Release all tasks and inputs; running tasks are told to stop."""
         left = [future for _, future in self._running.values()]
         self._running.clear()
         self._later.clear()

@@ -1,10 +1,9 @@
 """scikit-learn's searches over the workers of a Dask cluster."""
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
-from inspect import Signature, signature
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import dask
 import numpy as np
@@ -28,9 +27,8 @@ from gpuml_dask.rows.lazy import lives_on_workers
 from gpuml_dask.rows.placement import Placed
 from gpuml_dask.searching.drawing import draw, graph_of
 from gpuml_dask.searching.limits import check_fit_timeout
+from gpuml_dask.searching.parameters import with_parameters_of_one_device
 from gpuml_dask.searching.session import Session, computed, score_there
-
-Search = TypeVar("Search", bound=type)
 
 IID = (
     "iid= has no effect and will be refused one day: means of scores give every fold the same "
@@ -69,12 +67,14 @@ def _of_best(name: str, words: str) -> Any:
 class ClusterSearch(OnePassSearch):
     """`fit` of a search on a cluster, and predictions for rows of Dask.
 
-    Its parameters come after those of the search on one device; see `with_parameters_of`.
+    Its parameters come after those of the search on one device; see `searching.parameters`.
     """
 
     # Whether rounds draw rows of their own, by their labels. Otherwise splits of labels on workers
     # follow from how many there are of each (`Session.splits`), and the first round is the last.
     in_rounds = False
+    # What the search has on the cluster while it is fitted there.
+    _session: Session | None = None
 
     def __init__(
         self,
@@ -133,9 +133,8 @@ class ClusterSearch(OnePassSearch):
             if client is None:
                 if self.checkpoint is not None or self.fit_timeout is not None or asked:
                     raise ValueError(NEEDS_CLUSTER)
-                rows = computed(X, self.scheduler), computed(y, self.scheduler)
-                params = {name: computed(value, self.scheduler) for name, value in params.items()}
-                super().fit(*rows, **params)
+                X, y, params = self._computed(X, y, params)
+                super().fit(X, y, **params)
                 self.dask_graph_ = graph_of(map(str, self.plan_.steps))
                 return self
             if isinstance(X, StoredRows):
@@ -172,24 +171,25 @@ class ClusterSearch(OnePassSearch):
         """
         with client_for(self.client, self.scheduler) as client, dask.annotate(**asked_by(self)):
             if client is None:
-                rows = computed(X, self.scheduler), computed(y, self.scheduler)
-                params = {name: computed(value, self.scheduler) for name, value in params.items()}
-                return explain_search(clone(self), *rows, params)
+                return explain_search(clone(self), *self._computed(X, y, params))
             search = clone(self)
             with Session(client) as session:
                 X, y, params = session.take(search, X, y, params)
                 search._session = session
                 return explain_search(search, X, y, params)
 
+    def _computed(self, X, y, params):
+        """Rows of Dask, computed in this process, for a search without a cluster."""
+        here = {name: computed(value, self.scheduler) for name, value in params.items()}
+        return computed(X, self.scheduler), computed(y, self.scheduler), here
+
     def _stand_in(self, X: Any) -> Any:
         # Nothing is read of it.
         return np.broadcast_to(np.zeros((), X.dtype), X.shape) if isinstance(X, Placed) else X
 
     def _outlook(self, job: Job, routes: Sequence[Any]) -> Outlook:
-        session = vars(self).get("_session")
-        if session is None:
-            return super()._outlook(job, routes)
-        return session.outlook(job, routes)
+        here = super()._outlook if self._session is None else self._session.outlook
+        return here(job, routes)
 
     def _checkpoints(self):
         if self.checkpoint is None:
@@ -198,20 +198,18 @@ class ClusterSearch(OnePassSearch):
         return Checkpoints(self.checkpoint, seed, fit_timeout=self.fit_timeout)
 
     def _works_here(self) -> bool:
-        return vars(self).get("_session") is None
+        return self._session is None
 
     def _make_evaluator(self, job: Job) -> Any:
-        session = vars(self).get("_session")
-        if session is None:
+        if self._session is None:
             return super()._make_evaluator(job)
-        return session.evaluator(job, refits=not self.in_rounds and self.refit is True)
+        return self._session.evaluator(job, refits=not self.in_rounds and self.refit is True)
 
     def _split(self, cv: Any, X: Any, y: Any, params: Mapping[str, Any]) -> Sequence[Any]:
-        session = vars(self).get("_session")
         given = any(value is not None for value in params.values())
         there = isinstance(y, Placed) and is_classifier(self.estimator)
-        if session is not None and there and not given:
-            return session.splits(cv, y)
+        if self._session is not None and there and not given:
+            return self._session.splits(cv, y)
         return super()._split(cv, X, y, params)
 
     def _format_results(self, candidate_params, n_splits, out, more_results=None):
@@ -283,8 +281,7 @@ class ClusterSearch(OnePassSearch):
             return predict.score(self.best_estimator_, X, y, **params)
         with client_for(self.client, self.scheduler) as client:
             if client is None:
-                X, y = computed(X, self.scheduler), computed(y, self.scheduler)
-                params = {name: computed(value, self.scheduler) for name, value in params.items()}
+                X, y, params = self._computed(X, y, params)
                 return super().score(X, y, **params)
             return score_there(client, self, X, y, params)
 
@@ -305,26 +302,6 @@ class ClusterSearch(OnePassSearch):
     score_samples = _of_best("score_samples", "Scores of single rows; as `predict`.")
 
 
-def with_parameters_of(one_device: type) -> Callable[[Search], Search]:
-    """A decorator that names the parameters of a search: a class's on one device, and a cluster's.
-
-    scikit-learn, `help` and editors read them from the signature of ``__init__``.
-    """
-
-    def decorate(kind):
-        def __init__(self, *args, **kwargs):
-            super(kind, self).__init__(*args, **kwargs)
-
-        theirs, ours = (signature(vars(k)["__init__"]) for k in (one_device, ClusterSearch))
-        of_cluster = [p for p in ours.parameters.values() if p.kind is p.KEYWORD_ONLY]
-        every: Any = __init__
-        every.__signature__ = Signature([*theirs.parameters.values(), *of_cluster])
-        kind.__init__ = every
-        return kind
-
-    return decorate
-
-
 def _address(client):
     """The address of a client's scheduler; None of one in this process."""
     if not isinstance(client, Client):
@@ -333,7 +310,7 @@ def _address(client):
     return None if address is None or address.startswith("inproc") else address
 
 
-@with_parameters_of(one_device.GridSearchCV)
+@with_parameters_of_one_device()
 class GridSearchCV(ClusterSearch, one_device.GridSearchCV):
     """Exhaustive search over a grid of parameters, on the workers of a Dask cluster.
 
@@ -342,84 +319,9 @@ class GridSearchCV(ClusterSearch, one_device.GridSearchCV):
     one unit of work; other units are candidates on one split. A worker that gets units gets all
     rows, once for the search. From 64 MiB on, rows of what can be fitted from sums over rows stay
     divided instead, and scores may differ from those of one device by rounding. Either way those of
-    gpuml's estimators are the same to the last bit whoever does what and whatever dies meanwhile.
+    gpuml's estimators are the same to the last bit on any workers, and when workers die meanwhile.
 
     Arguments of dask-ml's class of this name are taken too.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Any scikit-learn-compatible estimator.
-    param_grid : dict or list of dicts
-        Parameter names to lists of values; nested names as ``step__alpha``.
-    scoring : str, callable, list, tuple, set, dict or None, default=None
-        Names as in `gpuml.metrics.get_scorer_names`; None is the estimator's `score`.
-    n_jobs : int or None, default=None
-        Of a search without a cluster. On one, Dask's workers and threads decide.
-    refit : bool, str or callable, default=True
-        Whether, or by which metric, the best candidate is fitted on all rows, on a worker.
-    cv : int, splitter or iterable of index pairs, default=None
-        None is 5 folds.
-    verbose : int, default=0
-        1 prints the number of fits; 2 also each fit and the plan; 3 and above also scores.
-    pre_dispatch : int or str, default="2*n_jobs"
-        Of a search without a cluster.
-    error_score : "raise" or number, default=nan
-        Score of a candidate that fails, takes longer than `fit_timeout`, or ends the process that
-        fits it.
-    return_train_score : bool, default=False
-        Whether training parts are scored too.
-    return_predictions : bool or str, default=False
-        As of `gpuml.model_selection.GridSearchCV`, of a search without a cluster; on one it is a
-        ValueError.
-    client : distributed.Client, address, cluster or None, default=None
-        None is the current client. Without any, the search runs in this process. Pickles hold the
-        address of its scheduler.
-    checkpoint : str or None, default=None
-        A folder, or a URL that fsspec knows. What is finished is stored there; a search that was
-        cut off does only the missing work when it is fitted again.
-    workers : str or list of str, default=None
-        Addresses, names or hosts of the workers that do the work; None is all of them.
-    priority : int, default=None
-        Of its tasks. Of all that wait, those of the highest number run first; without one it is 0.
-    resources : dict of str to float, default=None
-        Of Dask, that each fit asks for, such as ``{"memory": 8e9}``; only workers that declare them
-        fit. These three are passed to Dask as they are (`dask.annotate`).
-    fit_timeout : float, default=None
-        Seconds that a fit may take, of one candidate on one split, with its scores. One that takes
-        longer gets `error_score`: its worker, which needs a nanny, is restarted. Fits in one task
-        may take so much each; if it takes longer, they run again one by one, each with this limit.
-        The refit has no limit, and fits over divided rows have none, with a warning.
-    scheduler : Client, address or str, default=None
-        As in dask-ml: what `client` is, or "threads", "sync", "processes" for a search in this
-        process.
-    cache_cv : bool, default=True
-        Is ignored: folds are always taken out of rows that are on the worker.
-    iid : bool, default="deprecated"
-        Is ignored, with a warning.
-
-    Attributes
-    ----------
-    cv_results_ : dict of arrays
-        scikit-learn's, and "worker" and "device" of each candidate.
-    best_estimator_, best_score_, best_params_, best_index_, refit_time_
-        As scikit-learn's.
-    scorer_, multimetric_, n_splits_, classes_, n_features_in_, feature_names_in_
-        As scikit-learn's.
-    plan_ : Plan
-        How many fits were done in how many passes, and where.
-    dask_graph_ : dict of str to list of str
-        What was done and what each part needed; `visualize` draws it.
-
-    See Also
-    --------
-    gpuml.model_selection.GridSearchCV : The search on one device.
-    RandomizedSearchCV : A number of candidates drawn from distributions.
-
-    References
-    ----------
-    M. Rocklin, "Dask: Parallel computation with blocked algorithms and task scheduling", *SciPy*
-    (2015).
 
     Examples
     --------
@@ -437,33 +339,12 @@ class GridSearchCV(ClusterSearch, one_device.GridSearchCV):
     """
 
 
-@with_parameters_of(one_device.RandomizedSearchCV)
+@with_parameters_of_one_device()
 class RandomizedSearchCV(ClusterSearch, one_device.RandomizedSearchCV):
     """Search over candidates drawn from distributions, on the workers of a Dask cluster.
 
     As `GridSearchCV`, with scikit-learn's `ParameterSampler` for candidates: the same
     `random_state` gives the same candidates as scikit-learn's class of this name.
-
-    Parameters
-    ----------
-    estimator : estimator
-    param_distributions : dict or list of dicts
-        Parameter names to lists or to distributions with an `rvs` method.
-    n_iter : int, default=10
-        Number of candidates.
-    scoring, n_jobs, refit, cv, verbose, pre_dispatch, error_score, return_train_score
-        As for `GridSearchCV`.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the draws.
-    return_predictions
-        As for `GridSearchCV`.
-    client, checkpoint, workers, priority, resources, fit_timeout, scheduler, cache_cv, iid
-        As for `GridSearchCV`.
-
-    Attributes
-    ----------
-    plan_ : Plan
-        How many fits were done in how many passes, and where; the rest as of `GridSearchCV`.
 
     Examples
     --------

@@ -18,53 +18,31 @@ from gpuml.model_selection.candidates import number
 from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.explain import Outlook, speed_of
 from gpuml.model_selection.route import AtOnce
-from gpuml_dask.resuming.rounds import Checkpoints
 from gpuml_dask.rows import blocks
 from gpuml_dask.rows.inputs import twin
 from gpuml_dask.rows.lazy import lives_on_workers
 from gpuml_dask.rows.placement import Placed, Table, place
 from gpuml_dask.searching.by_rows import plan_for
 from gpuml_dask.searching.drawing import graph_of
-from gpuml_dask.searching.evaluator import ClusterEvaluator
+from gpuml_dask.searching.evaluator import ClusterEvaluator, OnCluster
 from gpuml_dask.sums.divided import fetch, repeated
 from gpuml_dask.sums.holders import TaskHolders
-from gpuml_dask.waiting import answers, patience, workers_there
+from gpuml_dask.waiting import answers, workers_there
 
 
-class Session:
-    """The cluster as one fit of a search sees it.
+class Session(OnCluster):
+    """The cluster as one fit of a search sees it: its evaluators, and its rows on workers."""
 
-    Parameters
-    ----------
-    client : Client
-    checkpoints : Checkpoints, default=None
-        Where finished work is kept; None keeps none.
-    fit_timeout : float, default=None
-        Seconds that a fit of the table may take; None is no limit.
-
-    Attributes
-    ----------
-    evaluators : list of ClusterEvaluator
-    elsewhere : list of (array, Placed)
-        Arrays that are here too, and what stands for them on workers.
-    """
-
-    def __init__(
-        self,
-        client: Client,
-        checkpoints: Checkpoints | None = None,
-        fit_timeout: float | None = None,
-    ):
-        self.client, self.checkpoints, self.fit_timeout = client, checkpoints, fit_timeout
+    def __init__(self, *args: Any):
+        super().__init__(*args)
         self.evaluators: list[ClusterEvaluator] = []
         self._table: Table | None = None
-        self.elsewhere: list[tuple[Any, Placed]] = []
 
     def take(self, search: Any, X: Any, y: Any, params: Mapping[str, Any]) -> tuple:
         """X, y and parameters as a search of local arrays reads them.
 
-        Of what is on workers, y and groups come here if splits depend on them. All else gets a
-        stand-in, so that it never does.
+        Of values on workers, y and groups come here if splits depend on them. All others get a
+        stand-in, so that they stay there.
         """
         params = dict(params)
         if lives_on_workers(params.get("groups")):
@@ -141,21 +119,12 @@ class Session:
 
     def evaluator(self, job: Job, *, refits: bool = False) -> ClusterEvaluator:
         """An evaluator on this cluster, closed with the session."""
-        self.evaluators.append(
-            ClusterEvaluator(
-                job,
-                self.client,
-                elsewhere=self.elsewhere,
-                checkpoints=self.checkpoints,
-                refits=refits,
-                fit_timeout=self.fit_timeout,
-            )
-        )
+        self.evaluators.append(ClusterEvaluator(job, self, refits=refits))
         return self.evaluators[-1]
 
     def outlook(self, job: Job, routes: Sequence[Any]) -> Outlook:
         """Where the work of some routes is going to be done, and how fast a worker is."""
-        facts = workers_there(self.client, patience())
+        facts = workers_there(self.client, self.patience)
         groups = [each.group for each in routes if isinstance(each, AtOnce)]
         n_alone = sum(len(r.positions) for r in routes if not isinstance(r, AtOnce))
         divided = plan_for(job, groups, n_alone, facts).mode == "rows"
@@ -175,7 +144,7 @@ class Session:
         return graph_of(name for evaluator in self.evaluators for name in evaluator.names)
 
     def close(self) -> None:
-        """Let go of everything on workers that was put there for this fit."""
+        """Release everything on workers that was put there for this fit."""
         for evaluator in self.evaluators:
             evaluator.close()
         if self._table is not None:

@@ -1,17 +1,18 @@
 """Units in two tasks: first steps of a pipeline on a CPU worker, the others on a GPU worker.
 
-What lies between, the rows as the first steps make them, is the result of a task. The scheduler
-keeps it while units need it, brings it to their workers, and makes it again if it is lost.
+The rows between them, as the first steps make them, are the result of a task. The scheduler keeps
+it while units need it, brings it to their workers, and makes it again if it is lost.
 """
 
 import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import cloudpickle
-from distributed import Client, Future
+from distributed import Future
 
 from gpuml.divided import small_arrays
 from gpuml.model_selection.candidates import Step
@@ -27,7 +28,7 @@ from gpuml_dask._asked import asked_resources, asked_workers
 from gpuml_dask.planning.needs import Placing
 from gpuml_dask.planning.worker_kinds import Kinds, kinds_of
 from gpuml_dask.searching.limits import limited
-from gpuml_dask.searching.running import Inputs, Runner
+from gpuml_dask.searching.running import Runner
 from gpuml_dask.searching.tasks import (
     Done,
     RefitUnit,
@@ -73,7 +74,7 @@ class FirstSteps:
 
 @dataclass(frozen=True)
 class First:
-    """What became of first steps, and the warnings that were raised."""
+    """Fitted first steps, and the warnings that were raised."""
 
     prepared: Prepared
     warned: Sequence[Warned]
@@ -119,7 +120,6 @@ class StagedRefit(RefitUnit):
 
     @property
     def first(self) -> FirstSteps:
-        """What has to be done before."""
         return FirstSteps(self.candidate, None, self.params, self.placing.first)
 
     def finish(self, prepared: Prepared, spec: Spec) -> tuple[Any, Steps]:
@@ -148,15 +148,8 @@ class PlacedRunner(Runner):
     go to the others.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        inputs: Inputs,
-        *,
-        patience: float = 60.0,
-        fit_timeout: float | None = None,
-    ):
-        super().__init__(client, run_unit, inputs, patience=patience, fit_timeout=fit_timeout)
+    def __init__(self, *args: Any, **kwargs: Any):
+        super().__init__(*args, **kwargs)
         self._demands: dict[Any, frozenset[str]] = {}
         self._firsts: dict[Any, Any] = {}
         self._missing_since: dict[str, float] = {}
@@ -187,44 +180,37 @@ class PlacedRunner(Runner):
             where = {"workers": there, "allow_other_workers": True}
         self._demands.update(dict.fromkeys(keys, frozenset(demand)))
         packed = [cloudpickle.dumps(unit) for unit in units]
-        return self.client.map(
-            self.function, packed, key=keys, pure=False, **where, **self._inputs.arguments()
-        )
+        where.update(self._inputs.arguments())
+        return self.client.map(run_unit, packed, key=keys, pure=False, **where)
 
     def _submit_staged(self, units, keys, kinds):
         """Units, and their first steps once each; nobody else has those, so they go with them."""
-        firsts: dict[Any, Future] = {}
-        arguments, futures = self._inputs.arguments(), []
-        of_first, of_rest = kinds.demand("cpu"), kinds.demand("gpu")
-        asked_first, asked_rest = asked_resources(of_first), asked_resources(of_rest)
+        firsts: dict[Any, tuple[Any, str]] = {}
         for unit, key in zip(units, keys, strict=True):
-            first, number = unit.first, key[1]
-            what = first.prefix, first.split
-            if what not in firsts:
-                firsts[what] = self.client.submit(
-                    run_first,
-                    cloudpickle.dumps(first),
-                    key=(f"{first.title}-{self._token}", number),
-                    resources=asked_first or None,
-                    pure=False,
-                    **arguments,
-                )
-                # Who dies with it, dies with the unit.
-                self._submitted[firsts[what].key] = unit
-            futures.append(
-                self.client.submit(
-                    run_rest,
-                    cloudpickle.dumps(unit),
-                    key=key,
-                    resources=asked_rest or None,
-                    pure=False,
-                    spec=arguments["spec"],
-                    first=firsts[what],
-                )
-            )
-            self._demands[key] = frozenset((*of_first, *of_rest))
-            self._firsts[key] = firsts[what].key
-        return futures
+            firsts.setdefault(_what(unit.first), (unit, key[1]))
+        of_first, of_rest = kinds.demand("cpu"), kinds.demand("gpu")
+        arguments, submit = self._inputs.arguments(), partial(self.client.map, pure=False)
+        made = submit(
+            run_first,
+            [cloudpickle.dumps(unit.first) for unit, _ in firsts.values()],
+            key=[(f"{u.first.title}-{self._token}", number) for u, number in firsts.values()],
+            resources=asked_resources(of_first) or None,
+            **arguments,
+        )
+        # A worker that dies with first steps counts as one that dies with the unit.
+        self._submitted.update((f.key, u) for f, (u, _) in zip(made, firsts.values(), strict=True))
+        future_of = dict(zip(firsts, made, strict=True))
+        needed = [future_of[_what(unit.first)] for unit in units]
+        self._firsts.update((key, first.key) for key, first in zip(keys, needed, strict=True))
+        self._demands.update(dict.fromkeys(keys, frozenset((*of_first, *of_rest))))
+        return submit(
+            run_rest,
+            [cloudpickle.dumps(unit) for unit in units],
+            needed,
+            key=keys,
+            resources=asked_resources(of_rest) or None,
+            spec=arguments["spec"],
+        )
 
     def _waiting_for(self, key):
         return [k for k in self._running if key in (k, self._firsts.get(k))]
@@ -248,17 +234,17 @@ class PlacedRunner(Runner):
             self.add(units)
 
 
+def _what(first):
+    return first.prefix, first.split
+
+
 def readers(units: Sequence[Any], kinds: Kinds) -> list[str]:
     """Workers that are going to read the rows, as many as there are units for each kind."""
     found: dict[str, None] = {}
     for kind in ("gpu", "cpu", None):
-        n_units = sum(_reads_on(unit) == kind for unit in units)
+        n_units = sum(kind == ("cpu" if u.placing.first else u.placing.kind) for u in units)
         found.update(dict.fromkeys(kinds.workers(kind)[:n_units]))
     return list(found)
-
-
-def _reads_on(unit):
-    return "cpu" if unit.placing.first else unit.placing.kind
 
 
 def run_first(packed: bytes, spec: Spec, **rows: Any) -> First:
@@ -269,7 +255,7 @@ def run_first(packed: bytes, spec: Spec, **rows: Any) -> First:
     return First(prepared, tuple(warned))
 
 
-def run_rest(packed: bytes, spec: Spec, first: First) -> Done:
+def run_rest(packed: bytes, first: First, spec: Spec) -> Done:
     """Run a unit whose first steps are done."""
     unit = cloudpickle.loads(packed)
     with small_arrays(), as_user(spec) as warned:

@@ -24,7 +24,7 @@ from gpuml._sklearn import _is_arraylike, _num_samples
 from gpuml.data import AnySplit, aligned
 from gpuml.divided import located_splits, small_arrays
 from gpuml.model_selection.candidates import NOTHING, Step, steps_of
-from gpuml.model_selection.evaluate import Evaluator, Job
+from gpuml.model_selection.evaluate import Evaluator, Job, Results
 from gpuml.model_selection.one_by_one import Task
 from gpuml.model_selection.residence import place_name
 from gpuml.protocol import Group
@@ -32,7 +32,6 @@ from gpuml_dask.planning.needs import ANYWHERE, Placing
 from gpuml_dask.searching.limits import limited
 from gpuml_dask.searching.warned import Warned, recorded
 
-Results = list[dict[str, Any]]
 Steps = Sequence[Step]
 BY_UNITS = "folds gathered by each unit"
 
@@ -73,25 +72,11 @@ def filled(value: Any, rows: Mapping[str, Any]) -> Any:
 class Spec:
     """What all units of a search have in common, besides rows.
 
-    Attributes
-    ----------
-    estimator : estimator
-    splits : sequence of splits
-    task : Task
-        With a `Column` in place of each array that has one value a row.
-    settings : dict
-        Of gpuml; workers do not inherit the user's.
-    sklearn_settings : dict
-        Of scikit-learn.
-    filters : list
-        The user's `warnings.filters`.
-    name : str
-        Unlike any other spec's.
-    search : str
-        The same for specs of the same rows in other splits, as rounds of a search have, and for no
-        others.
-    fit_timeout : float, default=None
-        Seconds that a fit of the table may take; None is no limit.
+    The task has a `Column` in place of each array of one value a row. Settings of gpuml and of
+    scikit-learn, and `warnings.filters`, are the user's: workers do not inherit them. `name` is
+    unlike any other spec's; `search` is the same for specs of the same rows in other splits, as
+    rounds of a search have, and for no others. `fit_timeout` are the seconds that a fit of the
+    table may take.
     """
 
     estimator: Any
@@ -150,7 +135,7 @@ class Kept:
 class Keeper:
     """Has what a worker keeps of a spec, for as long as the client holds the keeper's key.
 
-    The copy of a spec does not last as long: where there are several, Dask takes away those that no
+    The copy of a spec does not last as long: where there are several, Dask removes those that no
     task waits for just then, as between two rounds, or on a worker that has finished before others.
     Rows would have to be brought to its device again. Of a keeper there is no other copy.
     """
@@ -178,16 +163,11 @@ def keep(name: str) -> Keeper:
 
 @dataclass(frozen=True)
 class Done:
-    """What a unit came to, and where.
+    """The outcome of a unit, and where it ran.
 
-    Attributes
-    ----------
-    value : list of (candidate, split, result), estimator or Refusal
-        A refusal of a group that could not be fitted at once.
-    steps : sequence of Step
-        One or more: candidates of a unit may go several ways.
-    worker, device : str
-    warned : list of Warned
+    `value` is a list of (candidate, split, result), an estimator, or the refusal of a group that
+    could not be fitted at once. There may be several steps: candidates of a unit may go several
+    ways.
     """
 
     value: Any
@@ -209,7 +189,6 @@ class GroupUnit:
 
     @property
     def candidates(self) -> list[int]:
-        """Which candidates."""
         return self.group.positions
 
     @property
@@ -218,7 +197,6 @@ class GroupUnit:
         return len(self.group.positions) * self.n_splits
 
     def singles(self) -> "list[SplitUnit]":
-        """The same work in its smallest parts."""
         params = [{**self.group.shared, **varying} for varying in self.group.varying]
         return [
             SplitUnit(self.title, _of_one(s, position), s, [position], [each], self.placing)
@@ -227,7 +205,7 @@ class GroupUnit:
         ]
 
     def run(self, kept: Kept) -> tuple[Any, Steps]:
-        """Fit and score on a worker; why not, where it can't be done at once."""
+        """Fit and score on a worker; the reason, if it cannot be done at once."""
         evaluator = kept.evaluator
         with kept.lock, limited(kept.fit_timeout, self.n_fits):
             n_before = len(evaluator.steps)
@@ -235,7 +213,8 @@ class GroupUnit:
             if not found:
                 refusal = evaluator.refused.get(self.group.positions[0], NOTHING)
                 return refusal, [Step(0, 0, place_name(evaluator.job.X), "")]
-            return _by_split(found), evaluator.steps[n_before:]
+            by_split = [(c, s, each) for c, results in found for s, each in enumerate(results)]
+            return by_split, evaluator.steps[n_before:]
 
 
 @dataclass(frozen=True)
@@ -255,7 +234,6 @@ class SplitUnit:
         return len(self.candidates)
 
     def singles(self) -> "list[SplitUnit]":
-        """The same work in its smallest parts; none if this is one."""
         if len(self.candidates) == 1:
             return []
         return [
@@ -292,11 +270,9 @@ class RefitUnit:
 
     @property
     def candidates(self) -> list[int]:
-        """Which candidate, as a list."""
         return [self.candidate]
 
     def singles(self) -> list:
-        """None: it is one fit."""
         return []
 
     def run(self, kept: Kept) -> tuple[Any, Steps]:
@@ -319,12 +295,6 @@ def _of_one(split, position):
     return f"fold {split + 1} candidate {position}"
 
 
-def _by_split(found):
-    return [
-        (position, s, result) for position, results in found for s, result in enumerate(results)
-    ]
-
-
 def unpacked(packed: bytes) -> Any:
     """An object from bytes, which the scheduler passes on without looking into them."""
     return cloudpickle.loads(packed)
@@ -335,15 +305,9 @@ def touch(*inputs: Any) -> None:
 
 
 def run_unit(packed: bytes, spec: Spec, **rows: Any) -> Done:
-    """Run a unit on this worker, with the user's settings.
+    """Run a packed unit on this worker, with the user's settings.
 
-    Parameters
-    ----------
-    packed : bytes
-        A `Unit`, pickled.
-    spec : Spec
-    **rows : dict
-        `X`, `y` where there is one, and the columns that the spec names.
+    `rows` are `X`, `y` where there is one, and the columns that the spec names.
     """
     unit = cloudpickle.loads(packed)
     with small_arrays(), as_user(spec) as warned:

@@ -1,4 +1,4 @@
-"""Warnings that fits raise on workers, told to the user once, as on one machine."""
+"""Warnings that fits raise on workers, raised here once, as on one machine."""
 
 import sys
 import threading
@@ -21,10 +21,10 @@ class Warned:
 
 
 class _Recorder:
-    """Hears the warnings of all threads that record; filters of a process are common to all.
+    """Records the warnings of all threads that ask for it; filters of a process are common to all.
 
     `warnings.catch_warnings` by itself knows no threads: of two that overlap, the one that ends
-    first would take away what the other hears.
+    first would remove what the other records with.
     """
 
     def __init__(self):
@@ -68,18 +68,10 @@ _recorder = _Recorder()
 
 @contextmanager
 def recorded(filters: Sequence[tuple]) -> Iterator[list[Warned]]:
-    """Record warnings of this thread while the ``with`` block runs.
+    """Record warnings of this thread while the ``with`` block runs, in a list that grows.
 
-    Parameters
-    ----------
-    filters : sequence of tuples
-        ``warnings.filters`` of the user's process: what they ignore is not recorded, and what
-        they make an error is one.
-
-    Yields
-    ------
-    found : list of Warned
-        Grows while the block runs.
+    `filters` are ``warnings.filters`` of the user's process: what they ignore is not recorded, and
+    what they make an error is one.
     """
     found = _recorder.begin(filters)
     try:

@@ -1,7 +1,7 @@
 """Messages in buffers of fixed sizes, for links whose ends must both know the size beforehand.
 
 A message becomes a head of fixed length and a body. The body travels together with the head in a
-buffer as long as the body of the message before needed, rounded up; what is left, if it has grown
+buffer as long as the body of the message before needed, rounded up; the rest, if it has grown
 since, follows once the head has told its length. A solver sends the same command over and over,
 so that nearly always one transfer does.
 """
@@ -9,12 +9,11 @@ so that nearly always one transfer does.
 import math
 import pickle
 import struct
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from gpuml.data import Array, Place
+from gpuml.data import Array
 from gpuml_dask.sums._messages import ALIGNMENT, Message, children_of, parent_of
 
 HEAD_BYTES = 4096
@@ -22,52 +21,15 @@ SMALLEST_ROOM, LARGEST_ROOM = 2**16, 2**24
 _LENGTHS = struct.Struct("<qq")  # of the text and of the body
 
 
-class Link(Protocol):
-    """Transfers of buffers, one-dimensional arrays of bytes, between the ranks.
+class FramedTransport:
+    """A `Transport` over a link, such as `gpuml_dask.sums._nccl.NcclLink`.
 
-    Transfers of one rank happen in the order in which they are asked for. Only `read` and `wait`
-    wait, for all of them, and buffers are kept until then. Everything may raise `RankLost`.
+    Links transfer buffers, one-dimensional arrays of bytes, between the ranks. Transfers of one
+    rank happen in the order in which they are requested. Only `read` and `wait` wait, for all of
+    them, and buffers are kept until then. Everything may raise `RankLost`.
     """
 
-    rank: int
-    size: int
-    place: Place
-
-    def carries(self, x: Any) -> bool:
-        """Whether `x` is an array in memory that can be transferred."""
-
-    def empty(self, n_bytes: int) -> Array:
-        """A new buffer."""
-
-    def view(self, buffer: Array, offset: int, shape: tuple, dtype: str) -> Array:
-        """Part of a buffer as an array."""
-
-    def write(self, buffer: Array, data: bytes) -> None:
-        """Copy bytes of the host to the front of a buffer."""
-
-    def read(self, buffer: Array) -> bytes:
-        """Copy a buffer to the host when all transfers are done."""
-
-    def broadcast(self, buffers: Sequence[Array]) -> None:
-        """From rank 0 to all others."""
-
-    def send(self, target: int, buffers: Sequence[Array]) -> None:
-        """To a rank."""
-
-    def receive(self, buffers: Mapping[int, Sequence[Array]]) -> None:
-        """From ranks: some buffers of each."""
-
-    def wait(self) -> None:
-        """Return when all transfers are done."""
-
-    def abort(self) -> None:
-        """End it, from any thread."""
-
-
-class FramedTransport:
-    """A `Transport` over a `Link`."""
-
-    def __init__(self, link: Link):
+    def __init__(self, link: Any):
         self.rank, self.size, self.place = link.rank, link.size, link.place
         self.carries = link.carries
         self._link = link
@@ -75,7 +37,6 @@ class FramedTransport:
         self._rooms = dict.fromkeys(children_of(link.rank, link.size), SMALLEST_ROOM)
 
     def broadcast(self, message: Message | None = None) -> Message:
-        """The message of rank 0, on every rank."""
         room = self._order_room
         if message is None:
             link = self._link
@@ -97,7 +58,6 @@ class FramedTransport:
         return received
 
     def send(self, message: Message) -> None:
-        """A message to the parent."""
         room, parent = self._reply_room, parent_of(self.rank)
         opened, head, body = self._packed(message, room)
         self._link.send(parent, [head, body[:room]])
@@ -106,7 +66,6 @@ class FramedTransport:
         self._reply_room = room_for(opened.n_bytes)
 
     def collect(self) -> list[Message]:
-        """Messages of all children."""
         link, rooms = self._link, self._rooms
         if not rooms:
             return []
@@ -145,11 +104,9 @@ class FramedTransport:
         return _Packed(link, n_bytes, offsets, layout), head, body
 
     def abort(self) -> None:
-        """End it, from any thread."""
         self._link.abort()
 
     def close(self) -> None:
-        """End it."""
         self._link.abort()
 
 
@@ -159,7 +116,7 @@ class _Layout(NamedTuple):
 
 
 class _Packed(NamedTuple):
-    link: Link
+    link: Any
     n_bytes: int
     offsets: list[int]
     layout: list[_Layout]
@@ -172,7 +129,7 @@ class _Packed(NamedTuple):
 class _Opened:
     """What the head of a message tells about its body."""
 
-    def __init__(self, link: Link, head: bytes):
+    def __init__(self, link: Any, head: bytes):
         self._link = link
         self._n_text, self.n_bytes = _LENGTHS.unpack_from(head)
         self._text = head[_LENGTHS.size : _LENGTHS.size + self._n_text]

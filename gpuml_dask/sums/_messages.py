@@ -33,7 +33,7 @@ FAN_IN = 8
 
 
 def parent_of(rank: int) -> int:
-    """The rank that another one sends its answers to, along with those it has got.
+    """The rank that another one sends its answers to, along with those it has received.
 
     Ranks below one are neighbours, so that most of their sums are of neighbouring pieces.
 
@@ -54,11 +54,7 @@ def children_of(rank: int, size: int) -> list[int]:
 class Transport(Protocol):
     """How messages travel between the ranks.
 
-    Attributes
-    ----------
-    rank, size : int
-    place : Place
-        Library and device of arrays that `carries` accepts.
+    `place` has the library and device of arrays that `carries` accepts.
     """
 
     rank: int
@@ -78,7 +74,7 @@ class Transport(Protocol):
         """A message to `parent_of` this rank."""
 
     def abort(self) -> None:
-        """End it, from any thread: whoever waits for another rank raises `RankLost` soon."""
+        """End it, from any thread: a wait for another rank raises `RankLost` soon."""
 
     def close(self) -> None:
         """End it when nobody waits."""
@@ -97,12 +93,11 @@ class Alone:
         return is_device_array(x)
 
     def broadcast(self, message: Message | None = None) -> Message:
-        """The same message, with arrays laid out as other ranks would get them."""
+        """The same message, with arrays in the order and alignment that other ranks would get."""
         assert message is not None
         return Message(message.text, [_plain(x) for x in message.arrays])
 
     def collect(self) -> list[Message]:
-        """Nothing."""
         return []
 
     def send(self, message: Message) -> None:

@@ -62,12 +62,11 @@ class NcclTransport(FramedTransport):
         return transport
 
     def wait(self) -> None:
-        """Return when all transfers are done."""
         self._link.wait()
 
 
 class NcclLink:
-    """Transfers between GPUs: `gpuml_dask.sums._frames.Link`."""
+    """Transfers of buffers between GPUs; see `gpuml_dask.sums._frames.FramedTransport`."""
 
     def __init__(self, invitation: Any, rank: int, size: int):
         import cupy
@@ -99,11 +98,11 @@ class NcclLink:
         return self._cupy.ndarray(shape, dtype=dtype, memptr=buffer.data + offset)
 
     def write(self, buffer: Array, data: bytes) -> None:
-        """Copy bytes of the host to the front of a buffer."""
+        """Copy bytes in CPU memory to the front of a buffer."""
         buffer[: len(data)].set(np.frombuffer(data, dtype=np.uint8))
 
     def read(self, buffer: Array) -> bytes:
-        """Copy a buffer to the host when all transfers are done."""
+        """Copy a buffer to CPU memory when all transfers are done."""
         if buffer.size > self._staging.size:
             self._staging = _page_locked(self._cupy, buffer.size)
         host = self._staging[: buffer.size]

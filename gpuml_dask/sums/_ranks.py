@@ -1,12 +1,12 @@
 """Ranks of a communicator: rank 0 drives, the others serve.
 
-Whoever drives wants sums over all rows. Each of its commands, a function with arguments, goes to
-every rank; each rank calls the function on the pieces that it holds, and the results come to rank
-0 by a tree of ranks, which combine what they can on the way. What is combined, and in which order,
-follows from the positions of the pieces alone, so that results are the same to the last bit for any
-number of ranks and however pieces are dealt to them.
+The driver needs sums over all rows. Each of its commands, a function with arguments, goes to every
+rank; each rank calls the function on its pieces, and the results come to rank 0 by a tree of ranks,
+which combine what they can on the way. Which results are combined, and in which order, follows from
+the positions of the pieces alone, so that results are the same to the last bit for any number of
+ranks and any division of the pieces.
 
-Nothing here knows of Dask, and how messages travel is a `Transport`'s business.
+Nothing here depends on Dask, or on how a `Transport` carries messages.
 """
 
 import operator
@@ -15,6 +15,7 @@ import traceback
 import weakref
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any, NamedTuple
 
 from gpuml.data import Place
@@ -70,10 +71,7 @@ class Order(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """What came of a command on some ranks, by position or run of pieces.
-
-    Or the error of the first piece that failed.
-    """
+    """The result of a command on some ranks, by position or run of pieces; or the first error."""
 
     result: Mapping[Any, Any] = {}
     error: BaseException | None = None
@@ -86,15 +84,7 @@ class _PieceFailed(Exception):
 
 
 class Rank:
-    """The pieces that one rank holds, and what it makes of them on command.
-
-    Parameters
-    ----------
-    pieces : mapping of int to object
-        By position among the pieces of all ranks.
-    place : Place
-        Where results are to be.
-    """
+    """The pieces of one rank by their positions among all; results of commands go to a place."""
 
     def __init__(self, pieces: Mapping[int, Any], place: Place):
         self.stopped = False
@@ -103,9 +93,9 @@ class Rank:
         self._held = {0: dict(sorted(pieces.items()))}
 
     def obey(self, message: Message) -> Reply:
-        """What comes of the last of several orders, which are done in turn until one fails.
+        """The result of the last of several orders, which are done in turn until one fails.
 
-        Errors are an outcome too, also one in reading them.
+        A reply may be an error, also one in reading the orders.
         """
         try:
             result: Mapping[Any, Any] = {}
@@ -169,18 +159,9 @@ _KINDS: dict[str, Callable[[Rank, Order], Any]] = {
 
 
 def serve(transport: Transport, pieces: Mapping[int, Any]) -> None:
-    """Do what rank 0 says until it says stop.
+    """Do the commands of rank 0 on the pieces of this rank, by position, until the command to stop.
 
-    Parameters
-    ----------
-    transport : Transport
-    pieces : mapping of int to object
-        Pieces that this rank holds, by position among the pieces of all ranks.
-
-    Raises
-    ------
-    RankLost
-        If the communicator was ended meanwhile.
+    `RankLost` is raised if the communicator was ended meanwhile.
     """
     rank = Rank(pieces, transport.place)
     try:
@@ -226,19 +207,9 @@ def _portable(error, transport):
 class Driver:
     """Pieces of all ranks, as rank 0 sees them: `gpuml.data.Holders`.
 
-    To be used in a ``with`` block, at whose end the other ranks stop serving.
-
-    Parameters
-    ----------
-    transport : Transport
-        Of rank 0. All other ranks are to `serve`.
-    pieces : mapping of int to object
-        Pieces that rank 0 holds, by position among the pieces of all ranks.
-
-    Raises
-    ------
-    ValueError
-        If the pieces of all ranks are not numbered 0, 1, 2, ...
+    To be used in a ``with`` block, at whose end the other ranks stop serving. `pieces` are those of
+    rank 0, by position among all. A ValueError is raised if the pieces of all ranks are not
+    numbered 0, 1, 2, ...
     """
 
     def __init__(self, transport: Transport, pieces: Mapping[int, Any]):
@@ -267,13 +238,13 @@ class Driver:
     def map(
         self, function: Callable[..., Any], *args: Any, each_with: Sequence[Any] | None = None
     ) -> "Driver":
-        """What a function makes of every piece; it stays on the rank that holds the piece.
+        """The results of a function of every piece, which stay on the rank that holds the piece.
 
-        It is made together with what is asked for next, so that an error in it is raised then.
+        They are made together with the next command, so that an error in them is raised then.
         """
         if each_with is not None and len(each_with) != len(self):
             raise ValueError(f"{len(self)} pieces, but each_with has {len(each_with)} elements.")
-        target = self._ranks.new_name()
+        target = next(self._ranks.names)
         own = None if each_with is None else list(each_with)
         self._ranks.later(self._order("map", function, args, target=target, each_with=own))
         mapped = object.__new__(type(self))
@@ -282,7 +253,6 @@ class Driver:
         return mapped
 
     def each(self, function: Callable[..., Any], *args: Any) -> list[Any]:
-        """Results of a function of every piece, in the order of the pieces."""
         by_position = self._ranks.command(self._order("each", function, args))
         return [by_position[i] for i in range(len(self))]
 
@@ -292,7 +262,6 @@ class Driver:
         *args: Any,
         combine: Callable[[Any, Any], Any] = operator.add,
     ) -> Any:
-        """Results of a function of every piece, combined by a fixed tree over the pieces."""
         if len(self) == 0:
             raise ValueError("There are no pieces to combine results of.")
         order = self._order("total", function, args, combine=combine)
@@ -301,7 +270,6 @@ class Driver:
     def gathered(
         self, function: Callable[..., Any], build: Callable[[list[Any]], Any]
     ) -> InProcess:
-        """What is built of the results of a function of every piece, as the only piece: here."""
         return InProcess([build(self.each(function))], self.place)
 
     def _order(self, kind, function, args, **settings):
@@ -315,13 +283,9 @@ class _Ranks:
         self.transport = transport
         self.forget: list[int] = []
         self._own = own
-        self._names = 0
+        self.names = count(1)
         self._later: list[Message] = []
         self._stopped = False
-
-    def new_name(self):
-        self._names += 1
-        return self._names
 
     def later(self, order) -> None:
         """Have an order done before the next command, in one message with it."""

@@ -65,17 +65,9 @@ def collective_of(client: Client) -> "Collective":
 class Collective:
     """Workers that work on their rows together, one rank each.
 
-    Parameters
-    ----------
-    client : distributed.Client
-        Not an asynchronous one.
-    transport : class, default=NcclTransport
-        How messages travel: a `Transport` with the static methods ``invite()`` and ``here()`` and
-        the class method ``join(invitation, rank, size)``. The default needs a GPU in each worker.
+    `transport` is a `Transport` class with the static methods ``invite()`` and ``here()`` and the
+    class method ``join(invitation, rank, size)``. The default needs a GPU in each worker.
 
-    Examples
-    --------
-    >>> from gpuml_dask.sums.collective import collective_of
     >>> collective = collective_of(client)  # doctest: +SKIP
     >>> pieces = {address: {0: first, 1: second}}  # doctest: +SKIP
     >>> collective.run(fit, pieces, penalty)  # doctest: +SKIP
@@ -99,34 +91,17 @@ class Collective:
     ) -> Any:
         """Call ``function(holders, *args)`` on one of the workers, while the others serve it.
 
-        Runs of the same workers, also those of other clients, take turns; others do not wait.
+        Runs of the same workers, also those of other clients, take turns; others do not wait. The
+        function is given `gpuml.data.Holders` of the pieces, which are good until it returns.
 
-        Parameters
-        ----------
-        function : callable
-            Is given `gpuml.data.Holders` of the pieces, which are good until it returns.
-        pieces_by_worker : mapping of str to mapping of int to Future, or to a list of Futures
-            For the address of each worker that takes part: its pieces, by position among all
-            pieces. Pieces that are on another worker are copied there.
-        *args : object
-        build : callable, optional
-            Makes a piece of the results of a list of futures, on the worker.
-        workers : sequence of str, optional
-            Their addresses in the order of `in_order`, where the caller knows it. None asks the
-            scheduler.
+        `pieces_by_worker` has for the address of each worker its pieces (futures, or lists of
+        futures for `build`), by position among all pieces. Pieces that are on another worker are
+        copied there. `build` makes a piece of the results of a list of futures, on the worker.
+        `workers` are the addresses in the order of `in_order`, where the caller knows it.
 
-        Returns
-        -------
-        result : object
-            What the function returns.
-
-        Raises
-        ------
-        RankLost
-            If a worker that takes part is gone or goes, or one of the pieces is lost. The next run
-            makes a new communicator.
-        Exception
-            What the function raises, or what functions that it passes on raise on any worker.
+        `RankLost` is raised if a worker that takes part is gone or goes, or one of the pieces is
+        lost; the next run makes a new communicator. Otherwise whatever the function raises, or
+        functions that it passes on raise on any worker.
         """
         workers = self._in_order(pieces_by_worker) if workers is None else list(workers)
         with self._turn(workers):
@@ -300,14 +275,7 @@ def _turns() -> tuple[Callable[..., bool], Callable[..., None]]:
 
 
 def in_order(addresses: Iterable[str], known: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Workers by host, name and address, so that ranks do not depend on who came first.
-
-    Parameters
-    ----------
-    addresses : iterable of str
-    known : mapping of str to mapping
-        What the scheduler says of each worker, by address.
-    """
+    """Workers by host, name and address, so that ranks do not depend on the order of arrival."""
     return sorted(addresses, key=lambda a: (known[a]["host"], str(known[a]["name"]), a))
 
 
@@ -350,7 +318,7 @@ class Member:
 
 
 def _close_aside(transport):
-    # Dask lets go of results on its event loop, which may not wait for a GPU.
+    # Dask releases results on its event loop, which may not wait for a GPU.
     threading.Thread(target=transport.close, name="close-rank", daemon=True).start()
 
 

@@ -1,8 +1,8 @@
 """Encoders, imputers and a scaler by quantiles, of rows on workers, fitted column by column.
 
-The class is fitted in this process to a few rows that have what it looks for, so that it checks its
-parameters, raises its errors and sets its attributes. What depends on all rows comes from workers:
-which values a column has, how often, their sums and quantiles.
+The class is fitted in this process to a few rows that have every kind of value, so that it checks
+its parameters, raises its errors and sets its attributes. What depends on all rows comes from
+workers: the different values of a column, their counts, sums and quantiles.
 """
 
 from collections.abc import Callable
@@ -33,12 +33,8 @@ Find = Callable[[Any, TaskHolders, Table], Any]
 def fit_columns(estimator: Any, table: Table, find: Find, label: str) -> dict[str, Any]:
     """Fitted attributes of an estimator, by one of the functions below.
 
-    Raises
-    ------
-    NeedsAllRows
-        If all rows have to be in one place.
-    ValueError
-        For what the estimator refuses.
+    `NeedsAllRows` is raised if all rows have to be in one place, a ValueError for rows that the
+    estimator refuses.
     """
     check_matrix(replace(table.X.rows.facts, dtype=None))  # text will do
     if not table.shape[1]:
@@ -58,7 +54,13 @@ def fit_columns(estimator: Any, table: Table, find: Find, label: str) -> dict[st
             model = repeated(table, attempt)
     finally:
         futures.release()
-    return {n: v for n, v in vars(model).items() if n not in model.get_params(deep=False)}
+    return fitted_attributes(model)
+
+
+def fitted_attributes(model: Any) -> dict[str, Any]:
+    """All attributes of a model but its parameters."""
+    params = model.get_params(deep=False)
+    return {name: value for name, value in vars(model).items() if name not in params}
 
 
 # ---------------------------------------------------------------- encoders
@@ -224,7 +226,7 @@ def _named(rows, table):
 
 
 def _few(block, missing_values):
-    """A few host rows of a block; of each column one value that is there, and one that is not."""
+    """A few rows of a block in CPU memory; of each column one value, and one missing value."""
     block = _plain(block)
     missing = _missing(block, missing_values)
     xp = array_namespace(missing)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from functools import partial
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 from uuid import uuid4
 
@@ -37,8 +37,8 @@ from gpuml_dask.waiting import (
     workers_there,
 )
 
-# Bytes of a block of rows: Dask's setting, for users who want others than would be cut. Other
-# blocks give other rounding.
+# Dask's setting: bytes of a block of rows, in place of the usual ones. Other blocks give other
+# rounding.
 BLOCK_BYTES = "gpuml.piece-bytes"
 # Of blocks on GPUs, which are read bit by bit anyway. Large chunks stay as they are: joined, they
 # would be copied, and those of other workers moved.
@@ -58,24 +58,10 @@ def run_divided(
 ) -> Any:
     """``function(rows, *args)`` with the rows of a table, divided over the workers that have them.
 
-    Parameters
-    ----------
-    table : Table
-    function : callable
-        Of a module, with the same result whenever it is called: it is called again if a worker is
-        lost that had what nobody else had.
-    *args : object
-    label : str
-        What tasks are called on the dashboard.
-    weight : str, optional
-        Name of the column of weights.
-
-    Raises
-    ------
-    ClusterError
-        If there are no workers, the client is closed, or what is lost cannot be made again.
-    Exception
-        What the function raises.
+    The function, of a module, must give the same result whenever it is called: it is called again
+    if a worker is lost with rows that no other worker has. `label` names tasks on the dashboard,
+    `weight` the column of weights. A `ClusterError` is raised if there are no workers, the client
+    is closed, or lost rows cannot be made again; otherwise whatever the function raises.
     """
     return Spread(table, label, weight).run(function, *args)
 
@@ -102,15 +88,8 @@ def _revive(table):
 class Spread:
     """A table, as pieces on workers, for one run of `run_divided`, which has the parameters.
 
-    Parameters
-    ----------
-    facts : mapping of str to mapping, optional
-        What the scheduler has just said of each worker, by address; None asks it.
-
-    Attributes
-    ----------
-    workers : list of str
-        Addresses of those that had rows, when the run is over.
+    `facts` are the scheduler's description of each worker, if it was just requested. After the run,
+    `workers` are the addresses of those that had rows.
     """
 
     def __init__(
@@ -146,15 +125,15 @@ class Spread:
         settings = get_config()
         if gpus:
             settings["device"] = "cuda"
-            fields, by_worker = self._on_gpus(spans, gpus)
-            self.workers = list(by_worker)
+            fields, pieces = self._on_gpus(spans, gpus)
+            self.workers = list(pieces)
             shape = (sizes, self.table.shape[1], settings, self._names())
             run = collective_of(client).run
             rest = (shape, function, tuple(args))
             build = partial(_share, names=fields)
-            return run(_with_rows, by_worker, *rest, build=build, workers=self.workers)
+            return run(_with_rows, pieces, *rest, build=build, workers=self.workers)
         if not self._on_gpu:
-            # Work of the host is for CPU workers, where some are declared to be that.
+            # Work on rows in CPU memory is for CPU workers, where some declare to be that.
             self._demand = kinds_among(facts).demand("cpu")
         shares = self._shares(spans, range(len(spans)))
         holders = TaskHolders(
@@ -168,7 +147,7 @@ class Spread:
         )
         rows = DividedRows(holders, sizes, self.table.shape[1], settings, self._names())
         result = function(rows, *args)
-        with suppress(CancelledError):  # the result is there, whoever was lost since
+        with suppress(CancelledError):  # the result is there, also if workers were lost since
             found = ask(client, client.who_has, futures=holders.pieces)
             self.workers = sorted({address for each in found.values() for address in each})
         return result
@@ -176,7 +155,7 @@ class Spread:
     def _bounds(self, on_gpus):
         table = self.table
         row_bytes = max(1, table.shape[1] * table.dtype.itemsize)
-        chunks = _bounds_of(table.sizes)
+        chunks = [0, *accumulate(table.sizes)]
         if table["X"].rows.unread is not None:
             return chunks
         size, joined = block_bytes(), None
@@ -190,17 +169,15 @@ class Spread:
         return self._made(fields, columns, positions)
 
     def _on_gpus(self, spans, workers) -> tuple[list[str], dict[str, dict[int, list[Future]]]]:
-        """What a share calls its columns, and those of each worker by position of the piece.
+        """Names of the columns of a share, and the pieces of each worker by position.
 
         Pieces go to where their rows are, as evenly as that allows. Rows that move do so before the
         ranks begin, and as arrays, which go from GPU to GPU.
         """
         fields, columns = self._columns(spans, range(len(spans)))
         pieces = [list(piece) for piece in zip(*columns, strict=True)]
-        held_by = self._holders_of(columns)
-        holders = [next(iter(held_by[piece[0].key]), None) for piece in pieces]
         sizes = [stop - start for start, stop in spans]
-        owners = assign(sizes, holders, workers)
+        owners, held_by = owners_of(self.table.client, pieces, sizes, workers)
         moves = [
             (i, j)
             for i, (piece, owner) in enumerate(zip(pieces, owners, strict=True))
@@ -212,22 +189,7 @@ class Spread:
             pieces[i][j] = future
         if moved:
             fetch(self.table.client, moved, values=False)
-        by_worker: dict[str, dict[int, list[Future]]] = {}
-        for i, (piece, owner) in enumerate(zip(pieces, owners, strict=True)):
-            by_worker.setdefault(owner, {})[i] = piece
-        return fields, {worker: by_worker[worker] for worker in workers if worker in by_worker}
-
-    def _holders_of(self, columns) -> dict[Any, tuple[str, ...]]:
-        """Workers that have each of some futures, once all of them are computed."""
-        client, futures = self.table.client, [each for column in columns for each in column]
-        try:
-            found = ask(client, client.who_has, futures=futures)
-            if not all(found.get(each.key) for each in futures):
-                fetch(client, futures, values=False)
-                found = ask(client, client.who_has, futures=futures)
-        except CancelledError as error:
-            raise Lost(str(error)) from error
-        return {each.key: tuple(found.get(each.key, ())) for each in futures}
+        return fields, by_worker(pieces, owners, workers)
 
     def _moved(self, futures) -> list[Future]:
         """The same, each on a worker, unless that is gone by then."""
@@ -268,14 +230,8 @@ class Spread:
         return names if names is not None and all(isinstance(n, str) for n in names) else None
 
     def _gpus(self, facts) -> list[str]:
-        """Workers with a GPU in the order of their ranks, if the rows are worth one."""
-        setting = get_config()["device"]
-        gpus = in_order((a for a, w in facts.items() if w["resources"].get("GPU")), facts)
-        if setting == "cpu" or not gpus:
-            return []
         n_bytes = self.table.n_rows * self.table.shape[1] * self.table.dtype.itemsize
-        worth_it = self._on_gpu or setting == "cuda" or n_bytes >= WORTH_A_GPU
-        return gpus if worth_it else []
+        return gpus_for(facts, get_config()["device"], n_bytes, on_gpu=self._on_gpu)
 
     @property
     def _on_gpu(self) -> bool:
@@ -289,11 +245,48 @@ def block_bytes() -> int | None:
     return None if wanted is None else parse_bytes(wanted)
 
 
-def _bounds_of(sizes):
-    bounds = [0]
-    for size in sizes:
-        bounds.append(bounds[-1] + size)
-    return bounds
+def gpus_for(
+    facts: Mapping[str, Mapping[str, Any]], setting: str, n_bytes: int, *, on_gpu: bool
+) -> list[str]:
+    """Workers with a GPU, in the order of their ranks; none where rows are not worth a GPU."""
+    worth_it = on_gpu or setting == "cuda" or n_bytes >= WORTH_A_GPU
+    if setting == "cpu" or not worth_it:
+        return []
+    return in_order((a for a, worker in facts.items() if worker["resources"].get("GPU")), facts)
+
+
+def owners_of(
+    client: Client, pieces: Sequence[list[Future]], sizes: Sequence[int], workers: Sequence[str]
+) -> tuple[list[str], dict[Any, tuple[str, ...]]]:
+    """The worker for each piece, and the workers that have each of its futures.
+
+    A piece goes to a worker that has the first of its futures, as evenly as that allows.
+    """
+    held_by = holders_of(client, [future for piece in pieces for future in piece])
+    holders = [next(iter(held_by[piece[0].key]), None) for piece in pieces]
+    return assign(sizes, holders, workers), held_by
+
+
+def holders_of(client: Client, futures: Sequence[Future]) -> dict[Any, tuple[str, ...]]:
+    """Workers that have each of some futures, once all of them are computed."""
+    try:
+        found = ask(client, client.who_has, futures=futures)
+        if not all(found.get(each.key) for each in futures):
+            fetch(client, futures, values=False)
+            found = ask(client, client.who_has, futures=futures)
+    except CancelledError as error:
+        raise Lost(str(error)) from error
+    return {each.key: tuple(found.get(each.key, ())) for each in futures}
+
+
+def by_worker(
+    pieces: Sequence[list[Future]], owners: Sequence[str], workers: Sequence[str]
+) -> dict[str, dict[int, list[Future]]]:
+    """Pieces by position, for each of the workers that own any."""
+    found: dict[str, dict[int, list[Future]]] = {worker: {} for worker in workers}
+    for position, (piece, owner) in enumerate(zip(pieces, owners, strict=True)):
+        found[owner][position] = piece
+    return {worker: own for worker, own in found.items() if own}
 
 
 def _share(*columns, names):
@@ -315,14 +308,8 @@ def _with_rows(holders: Holders, shape, function, args):
 def fetch(client: Client, futures: Sequence[Future], *, values: bool = True) -> list[Any]:
     """Results of tasks, waited for as long as the cluster is at work.
 
-    Raises
-    ------
-    Lost
-        If something that they need was lost with its worker.
-    WorkersDied
-        If workers died whenever they ran one of them.
-    ClusterError
-        If the client is closed, or nobody works on them for as long as `waiting.patience` says.
+    `Lost` is raised if something that they need was lost with its worker, `WorkersDied` if workers
+    died whenever they ran one of them, and a `ClusterError` as of `wait_until_done`.
     """
     try:
         if values:

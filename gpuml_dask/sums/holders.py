@@ -1,9 +1,8 @@
 """Pieces of rows that are Dask futures: `gpuml.data.Holders` whose sums are a tree of tasks.
 
-The caller works in this process; what it calls travels to the workers that have the pieces, and
-sums come back. Tasks are pure, so the scheduler makes again what a lost worker had. What it cannot
-make, because it rests on rows that were sent, is asked for again here: those pieces alone, and the
-sum that was waited for.
+The caller works in this process; its functions travel to the workers that have the pieces, and sums
+come back. Tasks are pure, so the scheduler makes again what a lost worker had. If it cannot,
+because a piece depends on rows that were sent, those pieces and the sum are requested again here.
 """
 
 import operator
@@ -42,7 +41,7 @@ class WorkersDied(ClusterError):
 
 
 class Futures:
-    """All futures of some work, to be let go when it is over, however it ends.
+    """All futures of some work, to be released when it is over, however it ends.
 
     Errors keep frames, and frames keep futures, so that dropping them is not enough.
     """
@@ -57,32 +56,19 @@ class Futures:
         return futures
 
     def release(self) -> None:
-        """Let go of those that are still held."""
+        """Release those that are still held."""
         for future in list(self._alive.values()):
             future.release()
 
 
 @dataclass(frozen=True)
 class TaskHolders:
-    """Pieces that are futures.
+    """Pieces that are futures, in the order of the rows; lost ones are replaced.
 
-    Attributes
-    ----------
-    client : Client
-    pieces : list of Futures
-        In the order of the rows; lost ones are replaced.
-    fetch : callable ``(list of Futures) -> list``
-        Waits for results in bounded time.
-    label : str
-        What tasks are called on the dashboard.
-    resources : dict
-        Dask resources that tasks need.
-    place : Place
-        Where results come to: the memory of this process.
-    make : callable, optional
-        Makes pieces again that were lost with rows that were sent. Without it, that is an error.
-    futures : Futures
-        Notes what is made.
+    `fetch` waits for results in bounded time. `label` names tasks on the dashboard, `resources` are
+    Dask's, `place` is the memory of this process. `make` makes pieces again that were lost with
+    rows that were sent; without it, their loss is an error. `futures` notes whatever is made, for
+    release.
     """
 
     client: Client
@@ -100,7 +86,6 @@ class TaskHolders:
     def map(
         self, function: Callable[..., Any], *args: Any, each_with: Sequence[Any] | None = None
     ) -> "TaskHolders":
-        """What a function makes of every piece, where that is."""
         # Only how pieces are made is kept, not the pieces that they are made of: workers may forget
         # those.
         bare = replace(self, pieces=[])
@@ -109,7 +94,6 @@ class TaskHolders:
         return replace(self, pieces=submit(self.pieces, range(len(self))), make=make)
 
     def each(self, function: Callable[..., Any], *args: Any) -> list[Any]:
-        """Results of a function of every piece, on the host."""
         return self._answers(lambda: self._host_results(function, args))
 
     def total(
@@ -118,19 +102,17 @@ class TaskHolders:
         *args: Any,
         combine: Callable[[Any, Any], Any] = operator.add,
     ) -> Any:
-        """Results of a function of every piece, combined by a tree of tasks, on the host."""
         return self._answers(lambda: self._combined(self._host_results(function, args), combine))[0]
 
     def gathered(
         self, function: Callable[..., Any], build: Callable[[list[Any]], Any]
     ) -> "TaskHolders":
-        """What is built on one worker of the results of a function of every piece."""
 
         def gather() -> list[Future]:
             key = f"gather-{self.label}-{tokenize(object())}"
             parts = self._host_results(function, ())
             with in_touch(self.client):
-                made = self.client.submit(_built, parts, build=build, key=key, pure=False)
+                made = self.client.submit(build, parts, key=key, pure=False)
             return self.futures.add([made])
 
         def make(lost: Sequence[int]) -> list[Future]:
@@ -140,7 +122,7 @@ class TaskHolders:
         return replace(self, pieces=gather(), make=None if self.make is None else make)
 
     def _answers(self, ask: Callable[[], list[Future]]) -> list[Any]:
-        """Results of tasks, which are asked for again where pieces were lost."""
+        """Results of tasks, which are submitted again where pieces were lost."""
         for _ in range(MOST_LOSSES):
             try:
                 with in_touch(self.client):
@@ -214,10 +196,6 @@ def _host_result(piece, own, *, function, args):
     return moved(function(piece, *args, *own), HOST)
 
 
-def _built(results, *, build):
-    return build(results)
-
-
 def _combined(group, *, combine):
     return tree(group, combine)
 
@@ -230,31 +208,15 @@ def _bytes_of(values) -> int:
 
 
 # The scheduler leaves tasks where their data is only if it knows how much data that is.
-@sizeof.register(Batch)
-def _size_of_batch(batch):
-    return _bytes_of((batch.X, batch.y, batch.weight, batch.codes))
-
-
-@sizeof.register(Folds)
-def _size_of_folds(folds):
-    return sizeof(folds.batch)
-
-
-@sizeof.register(LossRows)
-def _size_of_loss_rows(rows):
-    return rows.n_rows * rows.design.row_bytes + _bytes_of((rows.target, rows.weights))
-
-
-@sizeof.register(Share)
-def _size_of_share(share):
-    return _bytes_of(share)
-
-
-@sizeof.register(Unread)
-def _size_of_unread(unread):
-    return unread.n_bytes()
-
-
-@sizeof.register(Absent)
-def _size_of_absent(absent):
-    return 64
+SIZES: dict[type, Callable[[Any], int]] = {
+    Batch: lambda batch: _bytes_of((batch.X, batch.y, batch.weight, batch.codes)),
+    Folds: lambda folds: sizeof(folds.batch),
+    LossRows: lambda rows: (
+        rows.n_rows * rows.design.row_bytes + _bytes_of((rows.target, rows.weights))
+    ),
+    Share: _bytes_of,
+    Unread: Unread.n_bytes,
+    Absent: lambda absent: 64,
+}
+for kind, size in SIZES.items():
+    sizeof.register(kind, size)

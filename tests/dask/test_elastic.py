@@ -15,8 +15,7 @@ from gpuml.model_selection import GridSearchCV as OneDevice
 from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.one_by_one import Task
 from gpuml_dask.model_selection import GridSearchCV
-from gpuml_dask.searching.chunks import UNITS, cut_families
-from gpuml_dask.searching.rounds import QUEUED, Round
+from gpuml_dask.searching.rounds import QUEUED, UNITS, Round, cut_families
 from gpuml_dask.searching.tasks import Done
 
 N_SPLITS = 5

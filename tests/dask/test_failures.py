@@ -135,7 +135,7 @@ def fit_meanwhile(search, X, y, happens, times):
 
 def test_a_death_next_to_others_is_not_held_against_a_unit_that_runs_alone(client, monkeypatch):
     unit = SimpleNamespace(candidates=[0], singles=list)
-    runner = running.Runner(client, len, SimpleNamespace(revive=int, keep_on=len))
+    runner = running.Runner(client, SimpleNamespace(revive=int, keep_on=len))
     runner._submitted["a key"] = unit
     runner._suspects.append(unit)
     monkeypatch.setattr(runner, "_add", lambda units: None)

@@ -19,7 +19,7 @@ from gpuml.model_selection import GridSearchCV as OneDevice
 from gpuml.model_selection import HalvingGridSearchCV as OneDeviceHalving
 from gpuml_dask.errors import ClusterError, FitTimeoutError
 from gpuml_dask.model_selection import GridSearchCV, HalvingGridSearchCV, HyperbandSearchCV
-from gpuml_dask.searching import chunks, limits, running
+from gpuml_dask.searching import limits, rounds, running
 from gpuml_dask.searching.running import Runner
 from tests.dask.test_failures import THREADS
 from tests.dask.test_mixed import start_cluster
@@ -125,8 +125,8 @@ def test_a_fit_that_takes_too_long_is_an_error_if_asked_for(client, rows):
 
 @pytest.mark.exhaustive
 def test_fits_of_one_task_run_again_one_by_one(client, rows, monkeypatch):
-    monkeypatch.setattr(chunks, "UNITS", 1)
-    monkeypatch.setattr(chunks, "PER_THREAD", 1)
+    monkeypatch.setattr(rounds, "UNITS", 1)
+    monkeypatch.setattr(rounds, "PER_THREAD", 1)
     search = GridSearchCV(HANGING, GRID, cv=2, client=client, fit_timeout=LIMIT)
     check_given_up(search, rows)
     assert "in one task they took longer than fit_timeout=2 s each" in str(search.plan_)

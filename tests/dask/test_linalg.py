@@ -16,7 +16,7 @@ from gpuml.encodings import Packed, pack
 from gpuml.reading import chunked as runs
 from gpuml.solvers.compressed import Plan
 from gpuml.solvers.standard import Rule
-from gpuml_dask.linalg import ErrorEstimate, matrix, svd_compressed, triplets
+from gpuml_dask.linalg import ErrorEstimate, matrix, svd_compressed, work
 from gpuml_dask.linalg.matrix import checked_matrix
 from tests.travelled import travelled
 
@@ -408,12 +408,12 @@ def test_strips_are_the_same_in_any_library(library, shape, members, codes, rng)
             shift = runs.first_means(strip)
             standard = runs.standard_from(rule, runs.sums(strip, shift), shift, shape[0])
         strip = replace(strip, standard=standard)
-        Q = move(triplets.first_block(min(shape), 12, 0), strip.work)
+        Q = move(work.first_block(min(shape), 12, 0), strip.work)
         total = runs.visit(strip, Q)
         for _ in range(2):
-            Q = triplets.next_block(Q, total)
+            Q = work.next_block(Q, total)
             total = runs.visit(strip, Q)
-        found = triplets.first_triplets(Q, total, plan, signs=True, is_wide=is_wide, seed=0)
+        found = work.first_triplets(Q, total, plan, signs=True, is_wide=is_wide, seed=0)
         left = runs.image(strip, found.map)
         assert place_of(left) == strip.home
         lengths = runs.squared_lengths(strip, found.map)

@@ -28,17 +28,12 @@ def on_ranks(monkeypatch):
     """Let CPU workers be ranks, with sockets in place of NCCL."""
     known = {}
 
-    def gpu_workers(client):
-        facts = client.scheduler_info(n_workers=-1)["workers"]
-        return in_order(facts, facts)
-
     def collective_of(client):
         if client.id not in known:
             known[client.id] = Collective(client, SocketTransport)
         return known[client.id]
 
-    monkeypatch.setattr(ranks, "gpu_workers", gpu_workers)
-    monkeypatch.setattr(ranks, "WORTH_A_GPU", 0)
+    monkeypatch.setattr(ranks, "gpus_for", lambda facts, *_, on_gpu: in_order(facts, facts))
     monkeypatch.setattr(ranks, "collective_of", collective_of)
     return known
 

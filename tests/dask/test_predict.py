@@ -22,7 +22,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
 from gpuml.decomposition import PCA
-from gpuml.linear_model import LogisticRegression, Ridge
+from gpuml.linear_model import LogisticRegression, Ridge, TweedieRegressor
 from gpuml.linear_model import PoissonRegressor as OurPoisson
 from gpuml.preprocessing import StandardScaler
 from gpuml_dask import predict as blockwise
@@ -308,6 +308,8 @@ def test_score_is_that_of_all_rows(rows, rng, blocks, weighted):
         (Ridge(), y),
         (LinearRegression(), several),
         (OurPoisson(alpha=0.1), np.round(np.abs(y))),
+        (OurPoisson(), np.where(np.arange(len(y)) < sum(ROWS[:3]), 0.0, np.abs(y))),
+        (TweedieRegressor(power=0, link="identity"), y - 2e3),
         (make_pipeline(StandardScaler(), OurPoisson()), np.abs(y)),
         (LogisticRegression(), label),
         (SklearnLogistic(), label),
