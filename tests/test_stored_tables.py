@@ -381,6 +381,20 @@ def test_medians_are_exact_though_a_sample_says_where_they_are(path, monkeypatch
     check_alike(found, expected)
 
 
+@pytest.mark.gpu
+@pytest.mark.pairwise
+@pytest.mark.parametrize(("model", "grid", "target"), MODELS, ids=[name_of(m) for m, *_ in MODELS])
+@pytest.mark.parametrize("steps", STEPS.values(), ids=STEPS)
+def test_blocks_are_worked_on_where_settings_say(path, room, steps, model, grid, target):
+    if not pytest.importorskip("cupy").is_available():
+        pytest.skip("no GPU")
+    expected = searched(steps, model, grid, FRAME[FEATURES], FRAME[target])
+    with gpuml.config_context(device="cuda"):
+        found = searched(steps, model, grid, rows_of(path, target), target)
+    assert "cupy" in str(found.plan_)
+    check_alike(found, expected, rtol=1e-6)
+
+
 def test_number_of_threads_changes_no_bit(path, room, monkeypatch):
     scores = []
     for threads in (1, 5):

@@ -351,7 +351,10 @@ def column_sums(x: Array, xp: Any) -> Array:
 
 
 def column_moments(x: Array, xp: Any) -> tuple[Array, Array]:
-    """Means and variances of the columns of a matrix (n, p), of NumPy's arrays as it finds them."""
+    """Means and variances of the columns of a matrix (n, p).
+
+    Those of NumPy's arrays are its own: scikit-learn's tolerances, to the last bit.
+    """
     if is_numpy(x):
         return xp.mean(x, axis=0), xp.var(x, axis=0)
     mean = column_sums(x, xp) / x.shape[0]

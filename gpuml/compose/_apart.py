@@ -15,7 +15,6 @@ from sklearn.impute import SimpleImputer
 from gpuml._arrays import to_host
 from gpuml.compose._coding import is_nan
 from gpuml.compose._layout import (
-    MOST_LEVELS,
     Branch,
     Layout,
     count_all_levels,
@@ -26,7 +25,7 @@ from gpuml.compose._levels import takes_unknown, with_constant
 from gpuml.data import Folds, row_indices, take
 from gpuml.extending import MultifitEstimator
 from gpuml.solvers.affine import Parts
-from gpuml.solvers.table_rows import TableBatch, renumbered
+from gpuml.solvers.table_rows import MOST_LEVELS, TableBatch, renumbered
 
 PAY = f"sums over pairs pay up to {MOST_LEVELS:,}"
 

@@ -16,7 +16,6 @@ from gpuml.compose._apart import places_apart, with_levels_apart
 from gpuml.compose._fits import fit_where
 from gpuml.compose._groups import with_groups
 from gpuml.compose._layout import (
-    MOST_LEVELS,
     Branch,
     as_ours,
     entries_of,
@@ -41,7 +40,7 @@ from gpuml.data import Folds, NeedsAllRows, UnfittableSplits, take
 from gpuml.pipeline._from_rows import targets
 from gpuml.solvers.affine import Affine, FittedStep, Parts
 from gpuml.solvers.moments import Moments
-from gpuml.solvers.table_rows import TableBatch
+from gpuml.solvers.table_rows import MOST_LEVELS, TableBatch
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,6 @@ from gpuml.pipeline._from_rows import BEHIND_TABLES, from_rows
 from gpuml.resampling.multifit import CROSS_FITTED, MADE, STEPS, is_known, ours_of, step_words
 from gpuml.solvers.table_rows import Table, make_table
 
-# Sums over pairs of more levels than this take longer than they save.
-MOST_LEVELS = 1024
 # A stand-in for X, to ask affine steps for obstacles.
 ANY_ROWS = Absent((2, 1), np.dtype(np.float64))
 STRATEGIES = {

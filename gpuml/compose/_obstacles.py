@@ -11,7 +11,6 @@ from gpuml.compose._coding import count_levels
 from gpuml.compose._layout import (
     ANY_ROWS,
     CONTAINERS,
-    MOST_LEVELS,
     Branch,
     as_ours,
     chain_of,
@@ -28,6 +27,7 @@ from gpuml.compose._layout import (
 from gpuml.compose._target_codes import is_shared
 from gpuml.extending import AffineStep
 from gpuml.resampling.multifit import STEPS, ours_of, step_words
+from gpuml.solvers.table_rows import MOST_LEVELS
 
 # Affine steps that sparse rows allow, unless they centre.
 OF_SPARSE = ("MaxAbsScaler", "TruncatedSVD")

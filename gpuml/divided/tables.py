@@ -16,11 +16,9 @@ from gpuml.divided.batch import Share
 from gpuml.extending import TableStep
 from gpuml.reading.levels import Coder, TooManyLevels, with_holes
 from gpuml.reading.tables import Table as File
-from gpuml.solvers.table_rows import Table, TableBatch, narrow
+from gpuml.solvers.table_rows import MOST_LEVELS, Table, TableBatch, narrow
 
-# More values of a column than these are no categories that sums over pairs of levels pay for.
-MOST_LEVELS = 1024
-# As many values if rare ones are merged before.
+# Values that a column of categories may have, if rare ones are merged before sums are made.
 MOST_GROUPED = 2**17
 # Values of a column of numbers, of each piece, that say what is typical of it.
 TYPICAL_ROWS = 64

@@ -28,6 +28,8 @@ from gpuml.designs import Coded, Columns, Dense, Design, Flagged
 from gpuml.solvers.moments import atom_shifts
 from gpuml.solvers.numbered_rows import NumberedBatch
 
+# Sums over pairs of more levels than this take longer than they save.
+MOST_LEVELS = 1024
 # So many numbers of a column give a typical value.
 TYPICAL_ROWS = 4096
 
