@@ -33,7 +33,14 @@ from distributed import Client, Future, KilledWorker
 
 from gpuml_dask.errors import NO_ANSWER, ClusterError
 from gpuml_dask.searching.limits import Overrun, check_restarts, overruns
-from gpuml_dask.waiting import ANSWER_SECONDS, TICK_SECONDS, Wait, threads_of, workers_there
+from gpuml_dask.waiting import (
+    ANSWER_SECONDS,
+    TICK_SECONDS,
+    Wait,
+    release,
+    threads_of,
+    workers_there,
+)
 
 # Deaths of workers that may be chance; the scheduler's own number is the same.
 MOST_DEATHS = 3
@@ -186,6 +193,7 @@ class Runner:
         finished = [future for future in futures if future.status == "finished"]
         for future, value in self._gathered(finished):
             unit, _ = self._running.pop(future.key)
+            release([future])  # in `Future.__del__` Python would drop a KeyboardInterrupt
             yield unit, value
         failed = [future for future in futures if future.status == "error"]
         for future in failed:
