@@ -251,6 +251,10 @@ class Design(Aligned, ABC):
             total += xp.sum((block.dense() - mean) ** 2, axis=0)
         return total
 
+    def less(self, shift: Array) -> "tuple[Design, Array]":
+        """The rows in float64 less a shift (p,), and what was subtracted: 0 except for numbers."""
+        return self, self.place.xp.zeros_like(shift)
+
     def products_about(self, mean: Array) -> Array:
         """Sums (p, p) of products of the columns about their means, float64."""
         p = self.shape[1]

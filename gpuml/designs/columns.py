@@ -144,21 +144,21 @@ class Columns(Design):
             gram = xp.take(xp.take(gram, order, axis=1), order, axis=2)
         return gram
 
+    def less(self, shift: Array) -> "tuple[Columns, Array]":
+        """The rows in float64 less a shift (p,), and what was subtracted: 0 except for numbers."""
+        pairs = zip(self.parts, self.columns, strict=True)
+        parts, shifts = zip(*(part.less(shift[own]) for part, own in pairs), strict=True)
+        return replace(self, parts=parts), self.place.xp.concat(shifts)
+
     def products_about(self, mean: Array) -> Array:
         """Sums (p, p) of products of the columns about their means, float64."""
         if self.gram_cost >= self.shape[1] ** 2:
             return super().products_about(mean)
         xp = self.place.xp
-        parts, left = [], []
-        for part, own in zip(self.parts, self.columns, strict=True):
-            # For large numbers, a difference of sums has no accurate digits.
-            dense = isinstance(part, Dense)
-            rows = part.block(slice(0, part.shape[0])).dense() - mean[own] if dense else None
-            parts.append(Dense(rows, self.place) if dense else part.sample(slice(0, part.shape[0])))
-            left.append(xp.zeros_like(mean[own]) if dense else mean[own])
-        about = replace(self, parts=tuple(parts))
+        # For large numbers, a difference of sums has no accurate digits.
+        about, shift = self.sample(slice(0, self.shape[0])).less(mean)
         ones = xp.ones((1, self.shape[0]), dtype=xp.float64, device=device_of(mean))
-        mean, sums = xp.concat(left), about.column_sums()
+        mean, sums = mean - shift, about.column_sums()
         cross = sums[:, None] * mean[None, :]
         return about.gram(ones)[0, ...] - cross - cross.T + self.shape[0] * mean[:, None] * mean
 

@@ -59,6 +59,11 @@ class Dense(Design):
         X = self.block(slice(0, self.shape[0])).dense()
         return column_sums((X - mean) ** 2, self.at.xp)
 
+    def less(self, shift: Array) -> "tuple[Dense, Array]":
+        """The rows in float64 less a shift (p,), and the shift."""
+        X = self.block(slice(0, self.shape[0])).dense()
+        return replace(self, X=X - shift), shift
+
 
 @dataclass(frozen=True)
 class DenseBlock:

@@ -73,6 +73,11 @@ class Mapped(Design):
         variance = [own.multiply(own @ products).sum(axis=1) for own in few]
         return matrix @ mean + offset, np.stack(variance)
 
+    def maps_about(self, shift: Array) -> Array:
+        """The maps of rows less a shift (p,) to the same images."""
+        offset = self.maps[:, :, -1:] + self.maps[:, :, :-1] @ shift[:, None]
+        return self.place.xp.concat([self.maps[:, :, :-1], offset], axis=-1)
+
     @cached_property
     def _few(self):
         """The maps as sparse matrices, if they have few entries."""

@@ -19,8 +19,8 @@ CPU_BYTES = 2**23
 GPU_BYTES = 2**29
 
 
-def hessians(data: Any, W: Array) -> Array:
-    """Sums over `LossRows` of weight x Hessian of the loss, (C, S, k q, k q) float64."""
+def hessians(data: Any, W: Array, shift: Array | None = None) -> Array:
+    """As `newton.second_derivatives`, whose models W are of rows less the shift."""
     xp, place, loss = data.place.xp, data.place, data.loss
     n_candidates, n_splits, k, q = W.shape
     grid = (n_candidates, n_splits)
@@ -30,6 +30,7 @@ def hessians(data: Any, W: Array) -> Array:
 
     def of_block(rows):
         X = data.design.sample(rows)
+        X = X if shift is None else X.less(shift)[0]
         z = xp.matrix_transpose(X.matvec(A[:, :-1])) + A[:, -1:]
         c = loss.curvature(xp.reshape(z, (k, *grid, X.shape[0])), data.target[..., rows], xp)
         w = 1.0 if data.weights is None else xp.astype(data.weights[:, rows], xp.float64)

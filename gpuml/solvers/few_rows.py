@@ -9,14 +9,14 @@ takes, and nothing is gained by steps that cost less.
 Steps are judged by slopes along them, as those of `solvers.lbfgs`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from gpuml._arrays import HOST, Array, device_of, is_singular, move, namespace, place_of, to_host
 from gpuml._arrays.ops import zeros
-from gpuml.designs import Divided
+from gpuml.designs import Divided, Mapped
 from gpuml.penalties import Penalty
 from gpuml.solvers._blocks import quiet
 from gpuml.solvers._step_rules import (
@@ -151,6 +151,11 @@ class _Rows:
     def of(cls, data: LossRows, total: Array, shape: tuple[int, ...]) -> "_Rows":
         """The data that passes of models (C, S, k, q) need."""
         xp, n_rows = data.place.xp, data.n_rows
+        if isinstance(data.design, Mapped) and n_rows:
+            # Squares of columns far from 0 have no accurate digits for what scalers leave of them.
+            rows, shift = data.design.stored.less(data.design.stored.column_sums() / n_rows)
+            design = replace(data.design, design=rows, maps=data.design.maps_about(shift))
+            data = replace(data, design=design)
         X = data.design.stored.block(slice(0, n_rows)).dense()
         Z = xp.concat([X, xp.ones((n_rows, 1), dtype=xp.float64, device=device_of(X))], axis=1)
         q, products = Z.shape[1], None

@@ -15,6 +15,7 @@ from gpuml._arrays import Array, device_of, is_numpy, move, namespace, place_of
 from gpuml._arrays.ops import add_gram, all_finite, full_symmetric, subtract_gram, zeros
 from gpuml._arrays.threads import ordered_map
 from gpuml.data import cut, without_features
+from gpuml.designs import Mapped
 from gpuml.designs.base import SMALLEST_BLOCK_ROWS
 from gpuml.penalties import Penalty
 from gpuml.solvers import _block_hessians
@@ -25,6 +26,8 @@ from gpuml.solvers.loss_rows import THREADED_FROM_PRODUCTS, LossRows, gradients
 
 # Keeps directions that neither rows nor penalty determine from blowing up.
 RIDGE = 1e-10
+# Means of columns, over their deviations, whose squares leave few digits to the deviations.
+FAR = 1e5
 # Workspace for weighted copies of rows.
 CPU_COPY_BYTES = 2**22
 GPU_COPY_BYTES = 2**29
@@ -249,8 +252,28 @@ def _mean_second_derivatives(data, W, total, shared):
         data = replace(data, weights=mean[None, :])
         W = xp.mean(W, axis=1, keepdims=True)
         total = xp.ones_like(total[:1])
-    H = second_derivatives(replace(data, design=design.stored), W) / total[None, :, None, None]
-    return design.hessians_from_stored(H)
+    H = second_derivatives(replace(data, design=design.stored), W)
+    shift = _far_means(H[0, 0, ...], design.stored, xp) if isinstance(design, Mapped) else None
+    if shift is not None:
+        design = replace(design, maps=design.maps_about(shift))
+        H = second_derivatives(replace(data, design=design.stored), W, shift)
+    return design.hessians_from_stored(H / total[None, :, None, None])
+
+
+def _far_means(H, design, xp):
+    """Means (p,) of columns of numbers whose means are far from 0, as a Hessian shows; 0 elsewhere.
+
+    None if there are none. Sums of squares of such columns have no accurate digits for what
+    scalers leave of them.
+    """
+    p = design.shape[1]
+    level = H[p, p]
+    mean, square = H[:p, p] / level, xp.linalg.diagonal(H)[:p] / level
+    far = square - mean**2 < square / FAR**2
+    if not bool(xp.any(far)):
+        return None
+    _, shift = design.sample(slice(0, 0)).less(xp.where(far, mean, xp.zeros_like(mean)))
+    return shift if bool(xp.any(shift != 0)) else None
 
 
 def _split_by_split(data, images, W, xp):
@@ -263,17 +286,23 @@ def _split_by_split(data, images, W, xp):
     return found[0] if len(found) == 1 else xp.concat(found, axis=1)
 
 
-def second_derivatives(data: LossRows, W: Array) -> Array:
-    """Sums over rows of weight x Hessian of the loss, (C, S, k q, k q) float64."""
+def second_derivatives(data: LossRows, W: Array, shift: Array | None = None) -> Array:
+    """Sums over rows of weight x Hessian of the loss, (C, S, k q, k q) float64.
+
+    They are those of models of rows less a shift (p,), which is 0 except for numbers.
+    """
     xp = data.place.xp
+    if shift is not None:
+        W = xp.concat([W[..., :-1], W[..., -1:] + W[..., :-1] @ shift[:, None]], axis=-1)
     if data.design.gram_cost < data.design.shape[1] ** 2:
-        return _block_hessians.hessians(data, W)
+        return _block_hessians.hessians(data, W, shift)
     n_candidates, n_splits, k, q = W.shape
     grid = (n_candidates, n_splits)
     A = xp.reshape(xp.permute_dims(W, (2, 0, 1, 3)), (-1, q))
     total = zeros((n_candidates * n_splits, k * q, k * q), like=data.target, xp=xp)
     for rows in _blocks(data, n_candidates * n_splits, k * q):
         X = data.design.block(rows).dense()
+        X = X if shift is None else X - shift
         ones = xp.ones((X.shape[0], 1), dtype=xp.float64, device=device_of(X))
         X = xp.concat([X, ones], axis=1)
         z = xp.reshape(A @ X.T, (k, *grid, X.shape[0]))
