@@ -7,6 +7,7 @@ import pytest
 import gpuml
 from gpuml.compose import ColumnTransformer
 from gpuml.decomposition import PCA
+from gpuml.impute import SimpleImputer
 from gpuml.linear_model import LogisticRegression, PoissonRegressor, Ridge
 from gpuml.model_selection import GridSearchCV
 from gpuml.pipeline import make_pipeline
@@ -36,6 +37,14 @@ STEPS = {
             ]
         ),
     ),
+    "holes": (
+        ColumnTransformer(
+            [
+                ("far", make_pipeline(SimpleImputer(), StandardScaler()), ["far", "holes"]),
+                ("numbers", StandardScaler(), ["near", "other"]),
+            ]
+        ),
+    ),
 }
 LARGE = 1e8
 
@@ -51,6 +60,7 @@ def made(n_rows):
         "many": np.digitize(amount, [-1.0, 1.0]),
         "count": rng.poisson(np.exp(0.3 * amount)),
     }
+    frame["holes"] = frame["other"].where(rng.random(n_rows) > 0.1)
     frame["name"] = rng.choice(["a", "b", "c"], n_rows)
     return frame, {name: np.asarray(values) for name, values in targets.items()}
 
@@ -83,12 +93,13 @@ def test_a_large_number_added_changes_no_score(n_rows, steps, make, strength, ta
     np.testing.assert_allclose(found, expected, atol=1e-6)
 
 
-def test_rows_in_files(tmp_path):
+@pytest.mark.parametrize("steps", [STEPS["table"], STEPS["holes"]], ids=["table", "holes"])
+def test_rows_in_files(tmp_path, steps):
     X, targets = made(8_000)
     moved = X.assign(far=X["far"] + LARGE, kind=targets["kind"])
     moved.to_parquet(tmp_path / "rows.parquet", row_group_size=1500)
     rows = gpuml.read_parquet(tmp_path / "rows.parquet")
     grid = {"logisticregression__C": [0.1, 1.0]}
-    model, steps = LogisticRegression(**TIGHT), STEPS["table"]
+    model = LogisticRegression(**TIGHT)
     expected = scores(steps, model, grid, X, targets["kind"])
     np.testing.assert_allclose(scores(steps, model, grid, rows, "kind"), expected, atol=1e-6)

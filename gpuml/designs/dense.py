@@ -62,7 +62,7 @@ class Dense(Design):
     def less(self, shift: Array) -> "tuple[Dense, Array]":
         """The rows in float64 less a shift (p,), and the shift."""
         X = self.block(slice(0, self.shape[0])).dense()
-        return replace(self, X=X - shift), shift
+        return Dense(X - shift, self.at, block_bytes=self.block_bytes), shift
 
 
 @dataclass(frozen=True)
