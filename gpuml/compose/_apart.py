@@ -21,7 +21,7 @@ from gpuml.compose._layout import (
     lay_out,
     makes_levels,
 )
-from gpuml.compose._levels import takes_unknown, with_constant
+from gpuml.compose._levels import unknown_levels, with_constant
 from gpuml.data import Folds, row_indices, take
 from gpuml.extending import MultifitEstimator
 from gpuml.solvers.affine import Parts
@@ -205,7 +205,7 @@ def places_apart(
     for s in range(len(parts.n_rows)):
         rows = take(parts.batch.X[:, 0], parts.rows(s), xp)
         seen = np.sort(to_host(xp.unique_values(take(codes, rows, xp)))).astype(np.intp)
-        if len(seen) < n_levels and not takes_unknown(encoder):
-            reasons[s] = "some training set lacks levels that the encoder then refuses"
+        if len(seen) < n_levels:
+            reasons.update(unknown_levels(encoder, s))
         found.append(first + seen)
     return found

@@ -5,11 +5,13 @@ each level a column of its own, or to count rare ones together are matrices (L, 
 how often each level occurs in the training part.
 """
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.preprocessing import OrdinalEncoder
 
 from gpuml.compose._coding import is_nan, sorted_set
 from gpuml.solvers.table_rows import Table
@@ -105,8 +107,8 @@ def one_hot(
     found = []
     for s, counts in enumerate(levels.counts):
         seen = np.flatnonzero(counts > 0)
-        if len(seen) < len(counts) and not takes_unknown(encoder):
-            reasons[s] = "some training set lacks levels that the encoder then refuses"
+        if len(seen) < len(counts):
+            reasons.update(unknown_levels(encoder, s))
         step = np.zeros((len(counts), 0))
         if len(seen):
             groups = None if levels.merged is None else levels.merged[seen] > 0
@@ -116,9 +118,24 @@ def one_hot(
     return found
 
 
-def takes_unknown(encoder: Any) -> bool:
-    """Whether rows held out may have levels that the training part lacks, without a word."""
-    return encoder.handle_unknown in ("ignore", "infrequent_if_exist") and encoder.drop is None
+def unknown_levels(encoder: Any, split: int) -> dict[int, str]:
+    """Why an encoder refuses levels that a training part lacks, if it does; it may warn of them."""
+    if isinstance(encoder, OrdinalEncoder):
+        takes = encoder.handle_unknown == "use_encoded_value" and not is_nan(encoder.unknown_value)
+        setting = "handle_unknown='use_encoded_value', unknown_value=-1"
+    else:
+        takes, setting = encoder.handle_unknown != "error", "handle_unknown='ignore'"
+        if takes and encoder.drop is not None:
+            warnings.warn(
+                "Found unknown categories in rows outside of a training set. They are encoded as "
+                f"zeros, as is the category that drop={encoder.drop!r} drops, or as infrequent.",
+                UserWarning,
+                stacklevel=2,
+            )
+    if takes:
+        return {}
+    name = type(encoder).__name__
+    return {split: f"its training set lacks categories of other rows; set {name}({setting})"}
 
 
 def _columns(encoder, rare, seen, n_levels):
@@ -169,17 +186,14 @@ def rare_levels(
 
 def ordinal(encoder: Any, levels: Levels, reasons: dict[int, str]) -> list[np.ndarray]:
     """Matrices (L0, 1) to the numbers that an encoder gives the levels of each training part."""
-    unknown = encoder.handle_unknown == "use_encoded_value"
     found = []
     for s, counts in enumerate(levels.counts):
         seen = counts > 0
         number = np.cumsum(seen) - 1.0
         missing = np.asarray([is_nan(value) for value in levels.values], dtype=bool)
         if not seen.all():
-            if not unknown or is_nan(encoder.unknown_value):
-                reasons[s] = "some training set lacks levels that the encoder then refuses"
-            else:
-                number[~seen] = encoder.unknown_value
+            reasons.update(refused := unknown_levels(encoder, s))
+            number[~seen] = np.nan if refused else encoder.unknown_value
         if (missing & seen).any():
             if is_nan(encoder.encoded_missing_value):
                 reasons[s] = "an encoder leaves values missing"

@@ -444,3 +444,31 @@ def test_rows_twice_that_a_step_tells_apart_go_alone():
     search, other = searched(ours, theirs, ALPHAS, X, y, cv=cv)
     assert "depends on the other rows" in str(search.plan_)
     assert_same(search, other)
+
+
+@pytest.mark.parametrize("drop", ["first", "if_binary"])
+@pytest.mark.parametrize("unknown", ["ignore", "infrequent_if_exist"])
+def test_categories_that_a_training_set_lacks_are_zeros_where_one_is_dropped(drop, unknown):
+    rng = np.random.default_rng(0)
+    kind = rng.choice(["b", "c", "d"], 300).astype(object)
+    kind[[0, 150]] = "a", "e"  # the first one is dropped where it is known
+    two = np.where(np.arange(300) < 290, "no", "yes")
+    y = rng.normal(size=300) + (kind == "c") + (two == "yes")
+    X = np.stack([kind, two], axis=1)
+    names = preprocessing.OneHotEncoder(drop=drop, handle_unknown=unknown, sparse_output=False)
+    steps = [("names", names, [0, 1])]
+    ours = GridSearchCV(
+        make_pipeline(ColumnTransformer(steps), Ridge()), {"ridge__alpha": [0.1, 10.0]}, cv=3
+    )
+    with pytest.warns(UserWarning, match="unknown categories in rows outside"):
+        ours.fit(X, y)
+    assert "all candidates together" in str(ours.plan_)
+    front = sk_compose.ColumnTransformer(steps)
+    theirs = SkGridSearchCV(
+        make_pipeline(front, sk_linear.Ridge()), {"ridge__alpha": [0.1, 10.0]}, cv=3
+    )
+    with pytest.warns(UserWarning, match="unknown categories"):
+        theirs.fit(X, y)
+    for s in range(3):
+        found, expected = (each.cv_results_[f"split{s}_test_score"] for each in (ours, theirs))
+        np.testing.assert_allclose(found, expected, rtol=1e-9)
