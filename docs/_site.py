@@ -3,12 +3,10 @@
 `conf.py` calls it, and so does `tests/test_docs_site.py`, without Sphinx.
 """
 
-import ast
 import importlib
 import inspect
 import operator
 import re
-import shutil
 from pathlib import Path
 
 DOCS = Path(__file__).parent
@@ -263,86 +261,21 @@ def _escaped(text):
     )
 
 
-EXAMPLES = DOCS / "_examples"
-NO_EXAMPLE = re.compile(r"_|make_")  # what examples share, and what is made of them
-HEADER = """Examples
-========
-
-All examples run on a CPU, and on a GPU if there is one.
-"""
-# The parts of the gallery, in order: folder, folder of the scripts, and text.
-PARTS = (
-    (
-        "lessons",
-        ROOT / "examples" / "lessons",
-        "Lessons\n-------\n\nOne question and one picture each, in an order that teaches.\n",
-    ),
-    (
-        "programs",
-        ROOT / "examples",
-        "Programs\n--------\n\nScripts with options (`--help`); most compare with scikit-learn.\n",
-    ),
-)
-
+LESSONS = ROOT / "examples" / "lessons"
 # The first cell of the notebooks: a machine such as Colab's has CuPy and cuML, and not gpuml.
 INSTALL_CELL = """\
-# Install gpuml, or the wheel that you built by `make dist`:
-# %pip install "gpuml[examples,optuna] @ file:///content/gpuml-{version}-py3-none-any.whl"
-%pip install --quiet "gpuml[examples,optuna]"
+# Install gpuml: the wheel beside this notebook (`make dist` builds it), or else the last release.
+from glob import glob
+
+wheel = max(glob("gpuml-*.whl"), default="gpuml")
+%pip install --quiet "{wheel}[examples,optuna]"
 """
 
 
-def copy_examples() -> None:
-    """Copy the scripts of `examples/` for sphinx-gallery, with titles in its form."""
-    shutil.rmtree(EXAMPLES, ignore_errors=True)
-    EXAMPLES.mkdir()
-    (EXAMPLES / "GALLERY_HEADER.rst").write_text(HEADER)
-    names = {"index", "sg_execution_times"}
-    for part, folder, text in PARTS:
-        (EXAMPLES / part).mkdir()
-        (EXAMPLES / part / "GALLERY_HEADER.rst").write_text(text)
-        for script in sorted(folder.glob("*.py")):
-            if not NO_EXAMPLE.match(script.name):
-                copy = with_thumbnail(with_title(script.read_text()), script)
-                (EXAMPLES / part / script.name).write_text(copy)
-                names.add(f"{part}/{script.stem}")
-        names.add(f"{part}/index")
+def remove_old_lessons() -> None:
+    """Remove generated pages of lessons that are no longer there."""
+    names = {"index", *(path.stem for path in LESSONS.glob("*.py"))}
     generated = DOCS / "auto_examples"
     for old in generated.rglob("*.rst"):
         if old.relative_to(generated).with_suffix("").as_posix() not in names:
             old.unlink()
-
-
-def with_thumbnail(text: str, script: Path) -> str:
-    """A script with a committed picture of what it draws, if there is one, as its thumbnail."""
-    picture = script.parent / "pictures" / f"{script.stem}.png"
-    if not picture.exists():
-        return text
-    shutil.copy2(picture, EXAMPLES / "programs" / f"thumbnail_{picture.name}")
-    path = f"_examples/programs/thumbnail_{picture.name}"
-    return f"{text}\n# sphinx_gallery_thumbnail_path = '{path}'\n"
-
-
-def with_title(script: str) -> str:
-    """A script whose docstring has a title, and blocks of commands, as reStructuredText."""
-    if ast.get_docstring(ast.parse(script)) is None:
-        return script
-    end = ast.parse(script).body[0].end_lineno
-    lines = script.splitlines(keepends=True)
-    before, opening, docstring = "".join(lines[:end]).partition('"""')
-    first, _, rest = docstring.partition("\n")
-    if not rest.startswith("="):
-        rest = f"{'=' * len(first)}\n{rest}"
-    rest = re.sub(r"(?<!:)\n\n(?= {4}\S)", "\n\n::\n\n", rest)
-    return f"{before}{opening}{first}\n{rest}{''.join(lines[end:])}"
-
-
-def pictures(block, block_vars, gallery_conf) -> str:
-    """What sphinx-gallery shows below a script: the pictures that it has written as files."""
-    from sphinx_gallery.scrapers import figure_rst
-
-    found = [path for path in sorted(EXAMPLES.rglob("*.png")) if "thumbnail_" not in path.name]
-    names = [next(block_vars["image_path_iterator"]) for _ in found]
-    for picture, name in zip(found, names, strict=True):
-        shutil.move(picture, name)
-    return figure_rst(names, gallery_conf["src_dir"]) if names else ""

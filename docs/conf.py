@@ -1,9 +1,9 @@
 """How the site is built: `make docs`, or `sphinx-build docs out/docs`.
 
-`DOCS_GALLERY=1` runs the lessons of the gallery for their pictures, `DOCS_GALLERY=all` the programs
-too, and `DOCS_GALLERY=ridge` the examples with this in their names; without it they are shown as
-text. `DOCS_LINKS=1` links names of scikit-learn, NumPy, SciPy and Dask to their pages, which
-needs the network; `DOCS_LINKS=folder` reads `sklearn.inv`, `numpy.inv`, ... from there instead.
+`DOCS_GALLERY=1` runs the lessons of the gallery for their pictures, as `make docs` does, and
+`DOCS_GALLERY=pipeline` those with this in their names; without it they are shown as text.
+`DOCS_LINKS=1` links names of scikit-learn, NumPy, SciPy and Dask to their pages, which needs the
+network; `DOCS_LINKS=folder` reads `sklearn.inv`, `numpy.inv`, ... from there instead.
 `DOCS_SITE=https://...`, where each version has a folder of its own, adds a menu of versions.
 """
 
@@ -39,7 +39,7 @@ extensions = [
 ]
 templates_path = ["_templates"]
 html_static_path = ["_static"]
-exclude_patterns = ["_examples", "auto_examples/*.ipynb"]
+exclude_patterns = ["auto_examples/*.ipynb"]
 # `a` in a docstring is code.
 default_role = "code"
 
@@ -78,21 +78,18 @@ warnings.filterwarnings("ignore", message="Unknown section On A Gpu")
 # ----------------------------------------------------------------------------------- gallery
 
 RUN = os.environ.get("DOCS_GALLERY", "")
-_site.copy_examples()
+_site.remove_old_lessons()
 sphinx_gallery_conf = {
     # Pages of classes and functions list the examples that use them.
     "backreferences_dir": "auto_examples/backreferences",
     "doc_module": ("gpuml", "gpuml_dask"),
     "reference_url": {"gpuml": None, "gpuml_dask": None},
-    "examples_dirs": "_examples",
+    "examples_dirs": str(_site.LESSONS),
     "gallery_dirs": "auto_examples",
-    "filename_pattern": {"1": r"/lessons/", "all": r"\.py$"}.get(RUN, RUN),
+    "filename_pattern": r"\.py$" if RUN == "1" else RUN,
     "within_subsection_order": "FileNameSortKey",
-    "subsection_order": [f"_examples/{part}" for part, *_ in _site.PARTS],
-    "ignore_pattern": rf"/({_site.NO_EXAMPLE.pattern})\w*\.py$",
-    "first_notebook_cell": _site.INSTALL_CELL.format(version=version).rstrip(),
+    "first_notebook_cell": _site.INSTALL_CELL.rstrip(),
     "plot_gallery": bool(RUN),
-    "image_scrapers": ("matplotlib", "_site.pictures"),
     "default_thumb_file": str(DOCS / "_static" / "logo.svg"),
     "download_all_examples": False,
     "show_memory": False,

@@ -217,28 +217,10 @@ def test_docstrings_of_scikit_learn_lose_what_only_its_site_has(site):
     ]
 
 
-def test_scripts_become_pages_of_the_gallery(site):
-    more = '    python it.py \\\\\n      --all\n\nMore.\n"""\n\nprint(1)\n'
-    script = '"""What it is.\n\n' + more
-    expected = '"""What it is.\n===========\n\n::\n\n' + more
-    assert site.with_title(script) == expected
-    assert site.with_title(expected) == expected
-
-
 def test_the_search_knows_the_words_of_names(site):
     page = "reference/generated/gpuml.model_selection.RandomizedSearchCV"
     assert ":keywords: Randomized Search CV\n" in site.keywords(page)
     assert ":keywords: svd compressed\n" in site.keywords("reference/generated/a.svd_compressed")
-
-
-def test_a_program_has_its_committed_picture_as_thumbnail(site, tmp_path, monkeypatch):
-    monkeypatch.setattr(site, "EXAMPLES", tmp_path)
-    (tmp_path / "programs").mkdir()
-    examples = ROOT / "examples"
-    shown = site.with_thumbnail("x = 1\n", examples / "grid_search_ridge.py")
-    assert "sphinx_gallery_thumbnail_path" in shown
-    assert (tmp_path / "programs" / "thumbnail_grid_search_ridge.png").exists()
-    assert site.with_thumbnail("x = 1\n", examples / "text_search.py") == "x = 1\n"
 
 
 def test_the_landing_page_has_tabs_and_cards_that_a_code_host_shows_as_text(site):

@@ -62,11 +62,15 @@ MODULES = {
     *("small", "told", "who", "words"),
 }
 
-SOURCES = sorted(p for d in ("gpuml", "gpuml_dask", "examples") for p in ROOT.glob(f"{d}/**/*.py"))
+SOURCES = sorted(
+    p
+    for d in ("gpuml", "gpuml_dask", "examples", "benchmarks/programs")
+    for p in ROOT.glob(f"{d}/**/*.py")
+)
 # Not docs/benchmarks.md, whose tables have the names that committed results give to what ran.
 DOCUMENTS = sorted(
     path
-    for pattern in ("*.md", "docs/*.md", "benchmarks/README.md", "examples/README.md")
+    for pattern in ("*.md", "docs/*.md", "benchmarks/**/README.md", "examples/README.md")
     for path in ROOT.glob(pattern)
     if path.name != "benchmarks.md"
 )

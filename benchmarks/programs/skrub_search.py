@@ -1,6 +1,6 @@
 """Search over a raw table that skrub prepares.
 
-    python examples/skrub_search.py [--rows N] [--rival-rows N]
+    python benchmarks/programs/skrub_search.py [--rows N] [--rival-rows N]
 
 skrub's `tabular_pipeline` looks at each column and decides by itself: numbers stay, dates become
 features, a column of few categories gets a column for each, and one of many the leading directions
