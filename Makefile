@@ -20,7 +20,7 @@
 #   make bench-compare OLD=before NEW=after
 #                 what has become slower beyond noise in two reports, or folders of them
 #   make bench-page
-#                 docs/benchmarks.md, and figures of README and the pages, from benchmarks/results
+#                 docs/benchmarks*.md, and figures of README and the pages, from benchmarks/results
 #   make dist     wheel and sdist in dist/, the same bytes for the same commit, and twine check
 #   make clean    remove the environment and whatever was made
 #
