@@ -18,7 +18,9 @@ BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 PAGES = (
     *("index", "start", "devices", "searches", "sessions", "troubleshooting"),
     *("from-scikit-learn", "from-cuml", "extending", "larger-than-memory", "multifit-protocol"),
+    *("from-skrub", "from-glum", "linear-models", "neighbours-clusters-kernels"),
 )
+NEEDED = {"sessions": "optuna", "from-skrub": "skrub"}
 # Modules without an underscore that are for authors of estimators, and no page of the reference.
 FOR_AUTHORS = {
     "gpuml": {
@@ -58,8 +60,8 @@ def settings():
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", PAGES)
 def test_the_examples_of_a_page_run(name, capsys, tmp_path, monkeypatch, settings):
-    if name == "sessions":
-        pytest.importorskip("optuna", reason="needs gpuml[optuna]")
+    if name in NEEDED:
+        pytest.importorskip(NEEDED[name], reason=f"needs gpuml[{NEEDED[name]}]")
     monkeypatch.chdir(tmp_path)
     blocks = BLOCK.findall(page(name))
     assert blocks
