@@ -6,8 +6,12 @@
 import importlib
 import inspect
 import operator
+import pkgutil
 import re
+import zlib
 from pathlib import Path
+
+import sklearn
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
@@ -183,17 +187,41 @@ OTHERS = {
 
 
 def inventories(where: str) -> dict[str, tuple[str, str | None]]:
-    """Sites of others, and the files of a folder that list their names; "1": from the sites.
+    """Sites of others, and the files of a folder that list their names.
 
-    >>> inventories("lists")["numpy"]
-    ('https://numpy.org/doc/stable/', 'lists/numpy.inv')
+    "1": the lists are read from the sites. "": without the network; scikit-learn's list is made of
+    the scikit-learn that is installed.
     """
+    if not where:
+        return {"sklearn": (OTHERS["sklearn"], str(inventory_of_sklearn()))}
     folder = None if where == "1" else Path(where)
     found = {
         name: (url, None if folder is None else str(folder / f"{name}.inv"))
         for name, url in OTHERS.items()
     }
     return {name: pair for name, pair in found.items() if folder is None or Path(pair[1]).exists()}
+
+
+def inventory_of_sklearn() -> Path:
+    """The list of public names of scikit-learn, each with its page, as Sphinx reads it."""
+    found = sorted(set(_names_of_sklearn()))
+    lines = [f"{name} py:{kind} 1 modules/generated/$.html#$ -" for name, kind in found]
+    head = (
+        f"# Sphinx inventory version 2\n# Project: scikit-learn\n# Version: {sklearn.__version__}\n"
+    )
+    head += "# The remainder of this file is compressed using zlib.\n"
+    path = DOCS / "reference" / "generated" / "sklearn.inv"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(head.encode() + zlib.compress("\n".join([*lines, ""]).encode()))
+    return path
+
+
+def _names_of_sklearn():
+    inner = ("metrics.pairwise", "feature_extraction.text", "gaussian_process.kernels")
+    top = [m.name for m in pkgutil.iter_modules(sklearn.__path__) if not m.name.startswith("_")]
+    for module in ("sklearn", *(f"sklearn.{part}" for part in (*top, *inner))):
+        for name, value in public_names(module).items():
+            yield f"{module}.{name}", "class" if inspect.isclass(value) else "function"
 
 
 def remove_old_stubs() -> None:

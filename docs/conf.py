@@ -2,8 +2,8 @@
 
 `DOCS_GALLERY=1` runs the lessons of the gallery for their pictures, as `make docs` does, and
 `DOCS_GALLERY=pipeline` those with this in their names; without it they are shown as text.
-`DOCS_LINKS=1` links names of scikit-learn, NumPy, SciPy and Dask to their pages, which needs the
-network; `DOCS_LINKS=folder` reads `sklearn.inv`, `numpy.inv`, ... from there instead.
+Names of scikit-learn link to their pages; with `DOCS_LINKS=1` those of NumPy, SciPy and Dask too,
+which needs the network. `DOCS_LINKS=folder` reads `sklearn.inv`, `numpy.inv`, ... from there.
 `DOCS_SITE=https://...`, where each version has a folder of its own, adds a menu of versions.
 """
 
@@ -31,6 +31,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.extlinks",
+    "sphinx.ext.intersphinx",
     "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
@@ -57,10 +58,8 @@ extlinks = {
 copybutton_prompt_text = r">>> |\.\.\. "
 copybutton_prompt_is_regexp = True
 
-# Links to the pages of others need their lists of names, which are not in the repository.
-if LINKS := os.environ.get("DOCS_LINKS"):
-    extensions.append("sphinx.ext.intersphinx")
-    intersphinx_mapping = _site.inventories(LINKS)
+# Links to the pages of others need lists of their names.
+intersphinx_mapping = _site.inventories(os.environ.get("DOCS_LINKS", ""))
 
 # --------------------------------------------------------------------------------- reference
 

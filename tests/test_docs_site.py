@@ -6,6 +6,7 @@ import pkgutil
 import re
 import sys
 import tomllib
+import zlib
 from pathlib import Path
 
 import pytest
@@ -257,3 +258,19 @@ def test_links_to_sources_and_to_the_sites_of_others(site, tmp_path):
     assert site.inventories(str(tmp_path)) == {
         "numpy": ("https://numpy.org/doc/stable/", str(tmp_path / "numpy.inv"))
     }
+
+
+def test_without_a_network_names_of_scikit_learn_link_to_their_pages(site, tmp_path, monkeypatch):
+    monkeypatch.setattr(site, "DOCS", tmp_path)
+    (tmp_path / "reference").mkdir()
+    ((name, (url, path)),) = site.inventories("").items()
+    assert (name, url) == ("sklearn", "https://scikit-learn.org/stable/")
+    head, _, rest = Path(path).read_bytes().partition(b"zlib.\n")
+    assert head.startswith(b"# Sphinx inventory version 2\n")
+    listed = zlib.decompress(rest).decode().splitlines()
+    for name, kind in (
+        ("linear_model.Ridge", "class"),
+        ("metrics.pairwise.pairwise_kernels", "function"),
+        ("config_context", "function"),
+    ):
+        assert f"sklearn.{name} py:{kind} 1 modules/generated/$.html#$ -" in listed

@@ -67,6 +67,10 @@ def text_of(name):
     return (ROOT / name).read_text()
 
 
+def test_the_readme_is_short():
+    assert len(text_of("README.md").split()) <= 900
+
+
 def test_the_conda_recipe_renders_and_needs_what_the_project_needs():
     jinja2 = pytest.importorskip("jinja2")
     yaml = pytest.importorskip("yaml")
