@@ -217,6 +217,8 @@ def inventory_of_sklearn() -> Path:
 
 
 def _names_of_sklearn():
+    for enabled in ("enable_halving_search_cv", "enable_iterative_imputer"):
+        importlib.import_module(f"sklearn.experimental.{enabled}")
     inner = ("metrics.pairwise", "feature_extraction.text", "gaussian_process.kernels")
     top = [m.name for m in pkgutil.iter_modules(sklearn.__path__) if not m.name.startswith("_")]
     for module in ("sklearn", *(f"sklearn.{part}" for part in (*top, *inner))):
