@@ -148,8 +148,12 @@ def _source(app, module, name):
 
 
 def _skipped(app, what, name, value, skip, options):
-    # Metadata routing: scikit-learn's, and the same on every page.
-    return True if re.fullmatch(r"set_\w+_request|get_metadata_routing", name) else None
+    # Metadata routing: scikit-learn's, and the same on every page. The multifit protocol is for
+    # authors of estimators, who find it on the page of `gpuml.extending`.
+    hidden = r"set_\w+_request|get_metadata_routing"
+    if not app.env.docname.startswith("reference/generated/gpuml.extending"):
+        hidden += r"|multifit\w*|computes_on_gpu"
+    return True if re.fullmatch(hidden, name) else None
 
 
 def _before_numpydoc(app, what, name, value, options, lines):
