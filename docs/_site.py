@@ -142,6 +142,8 @@ def _link(link, page):
     for name, of_root in ROOT_PAGES.items():
         if file == ROOT / of_root:
             return f"[{words}](/{name}.md{anchor})"
+    if file == ROOT / "examples" / "README.md":
+        return f"[{words}](/auto_examples/index.rst)"
     if file.is_relative_to(DOCS) and file.suffix == ".md":
         return f"[{words}](/{file.relative_to(DOCS)}{anchor})"
     # The site has no page of it, and the repository no address that all its copies share.

@@ -198,6 +198,8 @@ def test_links_of_a_code_host_become_links_of_the_site(site):
     assert not re.search(r"\]\((?:docs|benchmarks)/", readme)
     picture = site.page_source("svd", "![a line](benchmarks/ratios.svg)\n")
     assert picture == "![a line](/benchmarks/ratios.svg)\n"
+    lessons = site.page_source("svd", "[lessons](../examples/README.md)\n")
+    assert lessons == "[lessons](/auto_examples/index.rst)\n"
     block = "```python\nx = [a](../README.md)\n```\n"
     assert site.page_source("svd", block) == block
 
