@@ -11,15 +11,16 @@
 #                 or all of them: GPU_TESTS=gpu
 #   make lint     ruff, mypy, spelling and words only
 #   make coverage all tests again, with the share of lines that they run
-#   make docs     the documentation as a site, in out/docs; with DOCS_GALLERY=1 its lessons are run
-#                 for their pictures; DOCS_LINKS and DOCS_SITE are described in docs/conf.py
+#   make docs     the documentation as a site, in out/docs, with the lessons run for their pictures
+#                 (about three minutes; DOCS_GALLERY= leaves them out); docs/conf.py has other
+#                 variables
 #   make docs-check
 #                 the site in a browser (Chromium): links, pictures, errors, width of a phone
 #   make bench    this library and its rivals, timed; reports in out/bench (BENCH_ARGS=... for run.py)
 #   make bench-compare OLD=before NEW=after
 #                 what has become slower beyond noise in two reports, or folders of them
 #   make bench-page
-#                 docs/benchmarks.md, and figures of README and the pages, from benchmarks/results
+#                 docs/benchmarks*.md, and figures of README and the pages, from benchmarks/results
 #   make dist     wheel and sdist in dist/, the same bytes for the same commit, and twine check
 #   make clean    remove the environment and whatever was made
 #
@@ -51,12 +52,12 @@ help:
 	@sed -n 's/^#   //p' Makefile
 
 demo: $(EXAMPLES)
-	$(BIN)/python examples/grid_search_ridge.py --output $(OUT)
-	$(BIN)/python examples/classification_search.py --output $(OUT)
-	$(BIN)/python examples/pipeline_search.py --output $(OUT)
-	$(BIN)/python examples/table_search.py --rows 40000 --rival-rows 2000
-	$(BIN)/python examples/cluster_search.py --output $(OUT)
-	$(BIN)/python examples/population_structure.py --output $(OUT)
+	$(BIN)/python benchmarks/programs/grid_search_ridge.py --output $(OUT)
+	$(BIN)/python benchmarks/programs/classification_search.py --output $(OUT)
+	$(BIN)/python benchmarks/programs/pipeline_search.py --output $(OUT)
+	$(BIN)/python benchmarks/programs/table_search.py --rows 40000 --rival-rows 2000
+	$(BIN)/python benchmarks/programs/cluster_search.py --output $(OUT)
+	$(BIN)/python benchmarks/programs/population_structure.py --output $(OUT)
 
 test: lint quick
 
@@ -111,6 +112,7 @@ test-gpu: $(TEST)
 		echo "Without cuML every test would be skipped: make test-gpu EXTRAS=gpu-cu13"; exit 2; }
 	$(BIN)/python -m pytest -m "$(GPU_TESTS)" --numprocesses=$(GPU_JOBS) --dist=worksteal $(PYTEST_ARGS)
 
+docs: export DOCS_GALLERY ?= 1
 docs: $(DOCS)
 	$(BIN)/python -m sphinx -b html -d $(OUT)/doctrees -W --keep-going -q docs $(OUT)/docs
 	@echo "The site is in $(OUT)/docs: open $(abspath $(OUT))/docs/index.html"
@@ -142,7 +144,7 @@ dist: $(VENV)/.made
 
 clean:
 	rm -rf $(VENV) $(OUT) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache \
-		docs/_examples docs/auto_examples docs/reference/generated
+		docs/auto_examples docs/reference/generated
 	find gpuml gpuml_dask tests examples benchmarks -name __pycache__ -type d -prune \
 		-exec rm -rf {} +
 

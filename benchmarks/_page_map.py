@@ -25,12 +25,13 @@ def the_map(name, report):
         else "No rival was measured."
     )
     text = [
+        f"## {report.name}: {report.machine_name}\n",
         paragraph(
-            "Each dot is a model on rows of one shape and in one kind of splits: gpuml against the",
-            f"best of {MAP_RIVALS[report.raw.get('device', 'cpu')]}, on {report.machine_name}.",
+            "Each dot is a model on rows of one shape, with one kind of splits. It compares gpuml",
+            f"with the fastest of {MAP_RIVALS[report.raw.get('device', 'cpu')]}.",
             spread,
-            "A rival that stops at a tolerance has the loosest at which its objective is as good",
-            "as gpuml's, unless it is far behind at a looser one.",
+            "A rival with a tolerance gets the loosest one at which its objective is as good as",
+            "gpuml's, unless it is far slower at a looser one.",
             *note,
         ),
         image(name, "Time of the fastest rival divided by time of gpuml, for every cell"),
@@ -71,7 +72,7 @@ def not_compared(report):
     if not missing:
         return ""
     rows = [(cell, "; ".join(words)) for cell, words in missing.items()]
-    return f"Not measured against anybody:\n\n{table(('cell', 'why'), rows, 2)}"
+    return f"Not compared with any rival:\n\n{table(('cell', 'why'), rows, 2)}"
 
 
 def nearness_of(report):
@@ -85,15 +86,16 @@ def nearness_of(report):
         for scenario in report.raw["scenarios"]
     ]
     said = paragraph(
-        "One model of each cell of the map that stops at a tolerance, at its default and at three",
-        f"penalties of the search, on {report.machine_name}: by what share of it the objective is",
-        "above the least that anybody found, at a tolerance of 1e-10 too.",
+        "The table shows how far the objective of a fitted model is above the lowest known one,",
+        "as a share of it: for one model of each cell of the map that has a tolerance, at the",
+        "default tolerance and three penalties of the search. The lowest one is the best of all",
+        f"solvers, some of them at a tolerance of 1e-10. The machine: {report.machine_name}.",
     )
     heading = ("model", "rows", "gpuml", "scikit-learn")
     return f"{said}\n{table(heading, rows, 2)}"
 
 
-# Of the rows: what a fit may hold beside them without a word.
+# Of the rows: with what a fit may hold beside them, a page does not list it.
 MOST_MEMORY = 1.3
 
 
@@ -110,8 +112,8 @@ def memory_of(report):
     if not rows:
         return ""
     said = paragraph(
-        f"Where gpuml held more than {MOST_MEMORY - 1:.1f} of the rows beside them in its first",
-        f"run, and more than {FEW_BYTES / 1e6:.0f} MB, code that it loads included:",
+        f"In these cells, the first run of gpuml took more than {FEW_BYTES / 1e6:.0f} MB, and more",
+        f"than {MOST_MEMORY - 1:.1f} of the size of the rows, beside them. Loaded code counts:",
     )
     return f"{said}\n{table(('cell', 'rows', 'beside them'), rows, 1)}"
 

@@ -1,10 +1,10 @@
-"""Writes docs/benchmarks.md and its figures from the reports in benchmarks/results.
+"""Writes docs/benchmarks*.md and their figures from the reports in benchmarks/results.
 
-    python benchmarks/page.py              # page and figures (needs matplotlib)
-    python benchmarks/page.py --text       # the page alone
-    python benchmarks/page.py --check      # exit status 1 if the page is not what it should be
+    python benchmarks/page.py              # pages and figures (needs matplotlib)
+    python benchmarks/page.py --text       # the pages alone
+    python benchmarks/page.py --check      # exit status 1 if the pages are not what they should be
 
-A figure is on the page if there are data for it. Nothing is typed in by hand: after new results,
+A figure is on a page if there are data for it. Nothing is typed in by hand: after new results,
 run it again.
 """
 
@@ -18,31 +18,58 @@ from _markdown import FOLDER, image, paragraph, seconds, table
 from _page_map import nearness_of, page_of_losses, the_map
 
 DOCS = Path(__file__).parents[1] / "docs"
-PAGE, LOSSES = "benchmarks.md", "where-it-does-not-help.md"
+LOSSES = "where-it-does-not-help.md"
+MADE = "<!-- Written by `make bench-page` from benchmarks/results. Do not edit. -->\n"
 
-HEAD = """\
-<!-- Written by `make bench-page` (benchmarks/page.py) from benchmarks/results. Do not edit. -->
+# The pages: heading, and the functions of `_plots` whose figures are on it.
+PAGES = {
+    "benchmarks": ("How fast is gpuml, compared with its rivals?", ("pitch", "ratios")),
+    "benchmarks-map": ("Which models are faster than the fastest rival?", ("cells",)),
+    "benchmarks-growth": ("How does time grow with the data?", ("sweep",)),
+    "benchmarks-hardware": (
+        "How well does gpuml use the hardware?",
+        ("devices", "moved", "limits"),
+    ),
+    "benchmarks-optimum": ("How near are fitted models to the optimum?", ()),
+    "benchmarks-reports": ("What did each benchmark measure?", ()),
+}
 
-# Benchmarks
+FIRST = """\
+Each bar divides the time of the fastest rival by gpuml's, for the same task on the same data and
+the same machine. Times are medians, and they include the refit. A search over a linear model
+gains most, because gpuml reads the rows once for all candidates on all folds. Single fits and
+small data gain little, or lose: see [where it does not help](where-it-does-not-help.md). Every
+number comes from a file of `benchmarks/results`, and beside each table stands the command that
+repeats it.
 
-Every number on this page comes from a file of `benchmarks/results`. Each file is one run of a
-script that timed gpuml and its rivals one after the other, on the same data and the same machine.
-Above each table stand the machine and the command that repeats it.
+## Where are the details?
 
-- **Times** are medians; beside them stand the fastest and the slowest run, and how many runs there
-  were. Data are in place before the clock starts; refits are included.
-- **Ratio** is the rival's median divided by gpuml's on the same rows and candidates. Above 1, gpuml
-  is faster. Nothing is extrapolated: a rival that would take too long got fewer rows or candidates,
-  and is compared with gpuml on as many.
-- **Rivals**: `sklearn` is scikit-learn with `n_jobs=-1`, all cores of the CPU (in sweeps, as many
-  processes as `--jobs` says); `sklearn-one-process` the same with `n_jobs=None`; `cuml` is
-  scikit-learn's search over cuML's estimator, from rows in CPU memory; where gpuml's are on the
-  GPU it has no ratio. `-array-api` means rows on the GPU, under scikit-learn's
+| question | page |
+| --- | --- |
+| What are the main results, in sentences? | [Results](results.md) |
+| Which models are faster, on which shapes? | [The map](benchmarks-map.md) |
+| How does time grow with rows, candidates and folds? | [Growth](benchmarks-growth.md) |
+| How well are GPUs, links and clusters used? | [Hardware](benchmarks-hardware.md) |
+| Are the models as good as scikit-learn's? | [Optimum](benchmarks-optimum.md) |
+| What did each run measure, on which machine? | [All reports](benchmarks-reports.md) |
+
+`make bench` runs all benchmarks, `make bench-compare OLD=... NEW=...` tells you what became
+slower, and `make bench-page` writes these pages. `benchmarks/README.md` explains every scenario.
+"""
+
+HOW_TO_READ = """\
+## How do you read the tables?
+
+- **Times** are medians; beside them are the fastest and the slowest run, and the number of runs.
+  The clock starts when the data is in place.
+- **Ratio** is the rival's median divided by gpuml's on the same rows and candidates. Above 1,
+  gpuml is faster. Nothing is extrapolated: a rival that would take too long gets fewer rows or
+  candidates, and gpuml's time on as many is compared with it.
+- **Rivals**: `sklearn` is scikit-learn with `n_jobs=-1`, on all cores of the CPU (in sweeps, with
+  as many processes as `--jobs` says); `sklearn-one-process` is the same with `n_jobs=None`;
+  `cuml` is scikit-learn's search over cuML's estimator, from rows in CPU memory, without a ratio
+  where gpuml's rows are on the GPU. `-array-api` means rows on the GPU, under scikit-learn's
   `array_api_dispatch`. `gpuml_dask` is gpuml on a cluster.
-- `benchmarks/README.md` says what each scenario is, and how it is measured.
-
-`make bench` runs all of them and checks what comes out, `make bench-compare OLD=... NEW=...` says
-what has become slower beyond noise, and `make bench-page` writes this page.
 """
 
 TABLE_HEAD = (
@@ -77,9 +104,10 @@ def plan_of(reports):
 # ---------------------------------------------------------------- sections
 
 
-def sections(reports):
-    """The page, part by part."""
-    yield HEAD
+def sections(page, reports):
+    """A page, part by part."""
+    title, drawn = PAGES[page]
+    yield f"{MADE}\n# {title}\n"
     of = {
         "pitch": first_page,
         "ratios": glance,
@@ -89,24 +117,21 @@ def sections(reports):
         "moved": moved,
         "limits": limits,
     }
-    titles = {"cells": "## The map\n", "sweep": "## How time grows\n"}
     for name, function, shown in plan_of(reports):
-        yield titles.pop(function, "")
-        yield of[function](name, shown)
+        if function in drawn:
+            yield of[function](name, shown)
     near = [report for report in reports if report.benchmark == "optimum"]
-    if near:
-        yield "## How near to the optimum\n"
-    for report in near:
-        yield nearness_of(report)
-    yield "## All results\n"
-    for report in reports:
-        yield details(report)
+    if page == "benchmarks-optimum" and near:
+        yield from map(nearness_of, near)
+    if page == "benchmarks-reports":
+        yield from map(details, reports)
 
 
 def first_page(name, reports):
     """The figure of the README."""
     rivals = len(figures.pitch(reports))
-    return image(name, f"{rivals} grid searches: how many times as fast as the fastest rival")
+    words = f"{rivals} grid searches: how many times as fast as the fastest rival"
+    return "\n".join([image(name, words), FIRST, HOW_TO_READ])
 
 
 def glance(name, reports):
@@ -117,13 +142,13 @@ def glance(name, reports):
         (one.label, one.report.machine_name, f"{one.rival.ratio:.2f}") for one in reversed(slower)
     ]
     text = [
-        "## At a glance\n",
-        "The fastest rival of every task, in times of gpuml's. The scale is logarithmic.\n",
+        "## Which tasks gain, and which lose?\n",
+        "Each line is a task with its fastest rival. The scale is logarithmic.\n",
         image(name, "Time of the fastest rival divided by time of gpuml, for every task"),
     ]
     if rows:
         text += [
-            "Where gpuml gains less than a tenth, or loses:\n",
+            "gpuml gains less than a tenth, or loses, on these tasks:\n",
             table(("task (fastest rival)", "machine", "ratio"), rows, 2),
         ]
     face = [r for report in reports for r in report.records if r.scenario == "face" and r.ratio]
@@ -131,11 +156,10 @@ def glance(name, reports):
         low, high = min(r.ratio for r in face), max(r.ratio for r in face)
         text += [
             paragraph(
-                "Calls that gpuml hands on to the library that does the work (k-means, forests,",
-                "neighbours) take as long as there, and a little for the way: ratios of",
-                f"{low:.2f} to {high:.2f}. Searches over such models take, per fit, some",
-                "milliseconds of Python longer than the fits and predictions alone (`bare fits`,",
-                "no scores).",
+                "For some models (k-means, forests, neighbours) gpuml calls another library, and",
+                f"takes about as long as that library: the ratios are {low:.2f} to {high:.2f}.",
+                "A search over such models takes a few milliseconds of Python per fit longer than",
+                "the fits and predictions alone (`bare fits`, without scores).",
             )
         ]
     return "\n".join(text)
@@ -148,18 +172,20 @@ def growth(name, report):
     left_out = sum(1 for record in report.records if record.failed)
     missing = [f"{left_out} searches of scikit-learn were left out to save time."] * bool(left_out)
     text = [
+        f"## {report.name}: {where}\n",
         paragraph(
-            f"Searches over Ridge and LogisticRegression on {where}; one factor is varied, the",
-            "others stay as they are. Both scales are logarithmic.",
+            "Searches over Ridge and LogisticRegression. One factor varies, the others stay",
+            "the same. Both scales are logarithmic.",
             *note,
             *missing,
         ),
         image(name, f"Time of searches by rows, features, candidates, folds, classes: {where}"),
         ends_of(report),
         paragraph(
-            "A time that grows as a power of a factor is a straight line above. Powers are fitted",
-            "to the upper half of the levels. The last column says what they tend to as tasks",
-            "become large; where calls take longer than the work, as on a GPU, they are near 0.",
+            "If a time grows as a power of a factor, its curve above is a straight line. The",
+            "powers below are fitted to the upper half of the levels. The last column explains",
+            "the power for large tasks. It is near 0 if starting the operations takes longer than",
+            "the operations, as on a GPU.",
         ),
         exponents_of(report),
         f"    {report.command}\n",
@@ -243,12 +269,12 @@ def devices(name, reports):
     heading = ("task", "on", "size", "workers", "on one", "on all", "efficiency")
     return "\n".join(
         [
-            "## By devices\n",
+            "## Do more devices help?\n",
             paragraph(
-                "Searches on one worker of a cluster and on several. On a CPU, workers are parts",
-                "of it: each has as many cores on its own as among others. Efficiency is what part",
-                "of the ideal is reached: the same time for as many rows on each worker, or the",
-                "same rows in a k-th of the time on k workers.",
+                "Searches on one worker of a cluster and on several. On a CPU, each worker has the",
+                "same number of cores, however many workers there are. Efficiency is the share of",
+                "the ideal: the same time with as many rows on each worker, or the same rows in a",
+                "k-th of the time on k workers.",
             ),
             image(name, "Time of searches by number of workers"),
             table(heading, rows, 3),
@@ -260,13 +286,13 @@ def moved(name, reports):
     """Bytes."""
     return "\n".join(
         [
-            "## Bytes moved\n",
+            "## How much data moves to the GPU?\n",
             paragraph(
-                "What one run sends to the GPU, copies by every library counted (CUPTI), beside",
-                "the size of the rows. Where rows are on the GPU, little moves; rows of the host",
-                "go about once. Forests are cuML's and are fitted one by one: what they send when",
-                "rows are on the GPU already is their own, since a search over models that do",
-                "nothing sends next to nothing.",
+                "The bytes that one run sends to the GPU, as a share of the rows; copies by every",
+                "library are counted (CUPTI). Rows on the GPU stay there, and rows in CPU memory",
+                "are sent about once. Forests are cuML's, fitted one by one: the bytes they send",
+                "although the rows are on the GPU are cuML's own, because the same search over",
+                "models that do nothing sends almost none.",
             ),
             image(name, "Bytes sent to the GPU, as a share of the rows"),
         ]
@@ -277,18 +303,17 @@ def limits(name, reports):
     """Fractions of the hardware limit."""
     return "\n".join(
         [
-            "## How near the limit of the hardware\n",
+            "## How near is gpuml to the hardware's limits?\n",
             paragraph(
-                "Part of gpuml's time that the hardware would ask for if nothing else had to be",
-                "done, measured in the same run. Products: one product X'X (searches over Ridge,",
-                "PCA), or for each pass of logistic regression the products with all models and",
-                "back, by the matrix library of the machine. Copy: the rows once for each pass, at",
-                "the bandwidth of a copy in memory. Link: the rows once for each pass over the",
-                "link to the GPU. The rest of the time is something else: other work on the rows,",
-                "work on small matrices, Python, and on a GPU the launch of kernels. The smaller",
-                "the data, the more of it.",
+                "The least time that the hardware needs, measured in the same run, as a share of",
+                "gpuml's time. Products: one product X'X (searches over Ridge, PCA), or for each",
+                "pass of logistic regression the products with all models and back, by the matrix",
+                "library of the machine. Copy: the rows once for each pass, at the bandwidth of a",
+                "copy in memory. Link: the rows once for each pass over the link to the GPU. The",
+                "rest of the time is other work on the rows, work on small matrices, Python, and",
+                "on a GPU the launch of kernels. Its share is larger for small data.",
             ),
-            image(name, "Time that a hardware limit asks for, in per cent of gpuml's time"),
+            image(name, "Least time that the hardware needs, in per cent of gpuml's time"),
         ]
     )
 
@@ -303,7 +328,7 @@ def details(report):
         cuda = gpu["cuda_runtime"]
         versions += [f"CUDA {cuda // 1000}.{cuda % 1000 // 10}", f"driver {gpu['driver']}"]
     text = [
-        f"### {report.name}\n",
+        f"## {report.name}\n",
         f"{report.machine_name}; gpuml {report.gpuml}.\n",
         f"    {report.command}\n",
         *(() if report.benchmark == "optimum" else (times_of(report),)),  # gaps are what it is for
@@ -338,28 +363,34 @@ def row_of(record):
     )
 
 
-def text_of(reports):
-    """The page."""
-    return "\n".join(part for part in sections(reports) if part)
+def text_of(page, reports):
+    """A page."""
+    return "\n".join(part for part in sections(page, reports) if part)
+
+
+def texts_of(docs, reports):
+    """Pages to what is to be written."""
+    pages = {docs / f"{page}.md": text_of(page, reports) for page in PAGES}
+    losses = docs / LOSSES
+    if losses.exists():
+        pages[losses] = page_of_losses(losses.read_text(), reports)
+    return pages
 
 
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--results", type=Path, default=_results.RESULTS, help="folder of reports")
-    parser.add_argument("--docs", type=Path, default=DOCS, help="folder of the page")
+    parser.add_argument("--docs", type=Path, default=DOCS, help="folder of the pages")
     parser.add_argument("--text", action="store_true", help="leave figures as they are")
     parser.add_argument("--check", action="store_true", help="write nothing")
     options = parser.parse_args(arguments)
     reports = _results.read_all(options.results)
-    page, text = options.docs / PAGE, text_of(reports)
-    pages = {page: text}
-    other = options.docs / LOSSES
-    if other.exists():
-        pages[other] = page_of_losses(other.read_text(), reports)
+    pages = texts_of(options.docs, reports)
     if options.check:
-        same = all(path.exists() and path.read_text() == pages[path] for path in pages)
-        print(f"{page} is {'' if same else 'not '}what benchmarks/results make.")
-        return 0 if same else 1
+        others = [path for path in pages if not path.exists() or path.read_text() != pages[path]]
+        for path in others:
+            print(f"{path} is not what benchmarks/results make.")
+        return 1 if others else 0
     for path, written in pages.items():
         path.write_text(written)
     if not options.text:
@@ -370,7 +401,7 @@ def main(arguments=None):
             if old.stem not in {name for name, *_ in plan}:
                 old.unlink()
         _plots.draw(plan, options.docs / FOLDER)
-    print(page)
+    print(*pages, sep="\n")
     return 0
 
 

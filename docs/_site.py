@@ -3,13 +3,15 @@
 `conf.py` calls it, and so does `tests/test_docs_site.py`, without Sphinx.
 """
 
-import ast
 import importlib
 import inspect
 import operator
+import pkgutil
 import re
-import shutil
+import zlib
 from pathlib import Path
+
+import sklearn
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
@@ -140,6 +142,8 @@ def _link(link, page):
     for name, of_root in ROOT_PAGES.items():
         if file == ROOT / of_root:
             return f"[{words}](/{name}.md{anchor})"
+    if file == ROOT / "examples" / "README.md":
+        return f"[{words}](/auto_examples/index.rst)"
     if file.is_relative_to(DOCS) and file.suffix == ".md":
         return f"[{words}](/{file.relative_to(DOCS)}{anchor})"
     # The site has no page of it, and the repository no address that all its copies share.
@@ -185,17 +189,43 @@ OTHERS = {
 
 
 def inventories(where: str) -> dict[str, tuple[str, str | None]]:
-    """Sites of others, and the files of a folder that list their names; "1": from the sites.
+    """Sites of others, and the files of a folder that list their names.
 
-    >>> inventories("lists")["numpy"]
-    ('https://numpy.org/doc/stable/', 'lists/numpy.inv')
+    "1": the lists are read from the sites. "": without the network; scikit-learn's list is made of
+    the scikit-learn that is installed.
     """
+    if not where:
+        return {"sklearn": (OTHERS["sklearn"], str(inventory_of_sklearn()))}
     folder = None if where == "1" else Path(where)
     found = {
         name: (url, None if folder is None else str(folder / f"{name}.inv"))
         for name, url in OTHERS.items()
     }
     return {name: pair for name, pair in found.items() if folder is None or Path(pair[1]).exists()}
+
+
+def inventory_of_sklearn() -> Path:
+    """The list of public names of scikit-learn, each with its page, as Sphinx reads it."""
+    found = sorted(set(_names_of_sklearn()))
+    lines = [f"{name} py:{kind} 1 modules/generated/$.html#$ -" for name, kind in found]
+    head = (
+        f"# Sphinx inventory version 2\n# Project: scikit-learn\n# Version: {sklearn.__version__}\n"
+    )
+    head += "# The remainder of this file is compressed using zlib.\n"
+    path = DOCS / "reference" / "generated" / "sklearn.inv"
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(head.encode() + zlib.compress("\n".join([*lines, ""]).encode()))
+    return path
+
+
+def _names_of_sklearn():
+    for enabled in ("enable_halving_search_cv", "enable_iterative_imputer"):
+        importlib.import_module(f"sklearn.experimental.{enabled}")
+    inner = ("metrics.pairwise", "feature_extraction.text", "gaussian_process.kernels")
+    top = [m.name for m in pkgutil.iter_modules(sklearn.__path__) if not m.name.startswith("_")]
+    for module in ("sklearn", *(f"sklearn.{part}" for part in (*top, *inner))):
+        for name, value in public_names(module).items():
+            yield f"{module}.{name}", "class" if inspect.isclass(value) else "function"
 
 
 def remove_old_stubs() -> None:
@@ -263,86 +293,21 @@ def _escaped(text):
     )
 
 
-EXAMPLES = DOCS / "_examples"
-NO_EXAMPLE = re.compile(r"_|make_")  # what examples share, and what is made of them
-HEADER = """Examples
-========
-
-All examples run on a CPU, and on a GPU if there is one.
-"""
-# The parts of the gallery, in order: folder, folder of the scripts, and text.
-PARTS = (
-    (
-        "lessons",
-        ROOT / "examples" / "lessons",
-        "Lessons\n-------\n\nOne question and one picture each, in an order that teaches.\n",
-    ),
-    (
-        "programs",
-        ROOT / "examples",
-        "Programs\n--------\n\nScripts with options (`--help`); most compare with scikit-learn.\n",
-    ),
-)
-
+LESSONS = ROOT / "examples" / "lessons"
 # The first cell of the notebooks: a machine such as Colab's has CuPy and cuML, and not gpuml.
 INSTALL_CELL = """\
-# Install gpuml, or the wheel that you built by `make dist`:
-# %pip install "gpuml[examples,optuna] @ file:///content/gpuml-{version}-py3-none-any.whl"
-%pip install --quiet "gpuml[examples,optuna]"
+# Install gpuml: the wheel beside this notebook (`make dist` builds it), or else the last release.
+from glob import glob
+
+wheel = max(glob("gpuml-*.whl"), default="gpuml")
+%pip install --quiet "{wheel}[examples,optuna]"
 """
 
 
-def copy_examples() -> None:
-    """Copy the scripts of `examples/` for sphinx-gallery, with titles in its form."""
-    shutil.rmtree(EXAMPLES, ignore_errors=True)
-    EXAMPLES.mkdir()
-    (EXAMPLES / "GALLERY_HEADER.rst").write_text(HEADER)
-    names = {"index", "sg_execution_times"}
-    for part, folder, text in PARTS:
-        (EXAMPLES / part).mkdir()
-        (EXAMPLES / part / "GALLERY_HEADER.rst").write_text(text)
-        for script in sorted(folder.glob("*.py")):
-            if not NO_EXAMPLE.match(script.name):
-                copy = with_thumbnail(with_title(script.read_text()), script)
-                (EXAMPLES / part / script.name).write_text(copy)
-                names.add(f"{part}/{script.stem}")
-        names.add(f"{part}/index")
+def remove_old_lessons() -> None:
+    """Remove generated pages of lessons that are no longer there."""
+    names = {"index", *(path.stem for path in LESSONS.glob("*.py"))}
     generated = DOCS / "auto_examples"
     for old in generated.rglob("*.rst"):
         if old.relative_to(generated).with_suffix("").as_posix() not in names:
             old.unlink()
-
-
-def with_thumbnail(text: str, script: Path) -> str:
-    """A script with a committed picture of what it draws, if there is one, as its thumbnail."""
-    picture = script.parent / "pictures" / f"{script.stem}.png"
-    if not picture.exists():
-        return text
-    shutil.copy2(picture, EXAMPLES / "programs" / f"thumbnail_{picture.name}")
-    path = f"_examples/programs/thumbnail_{picture.name}"
-    return f"{text}\n# sphinx_gallery_thumbnail_path = '{path}'\n"
-
-
-def with_title(script: str) -> str:
-    """A script whose docstring has a title, and blocks of commands, as reStructuredText."""
-    if ast.get_docstring(ast.parse(script)) is None:
-        return script
-    end = ast.parse(script).body[0].end_lineno
-    lines = script.splitlines(keepends=True)
-    before, opening, docstring = "".join(lines[:end]).partition('"""')
-    first, _, rest = docstring.partition("\n")
-    if not rest.startswith("="):
-        rest = f"{'=' * len(first)}\n{rest}"
-    rest = re.sub(r"(?<!:)\n\n(?= {4}\S)", "\n\n::\n\n", rest)
-    return f"{before}{opening}{first}\n{rest}{''.join(lines[end:])}"
-
-
-def pictures(block, block_vars, gallery_conf) -> str:
-    """What sphinx-gallery shows below a script: the pictures that it has written as files."""
-    from sphinx_gallery.scrapers import figure_rst
-
-    found = [path for path in sorted(EXAMPLES.rglob("*.png")) if "thumbnail_" not in path.name]
-    names = [next(block_vars["image_path_iterator"]) for _ in found]
-    for picture, name in zip(found, names, strict=True):
-        shutil.move(picture, name)
-    return figure_rst(names, gallery_conf["src_dir"]) if names else ""

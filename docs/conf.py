@@ -1,9 +1,9 @@
 """How the site is built: `make docs`, or `sphinx-build docs out/docs`.
 
-`DOCS_GALLERY=1` runs the lessons of the gallery for their pictures, `DOCS_GALLERY=all` the programs
-too, and `DOCS_GALLERY=ridge` the examples with this in their names; without it they are shown as
-text. `DOCS_LINKS=1` links names of scikit-learn, NumPy, SciPy and Dask to their pages, which
-needs the network; `DOCS_LINKS=folder` reads `sklearn.inv`, `numpy.inv`, ... from there instead.
+`DOCS_GALLERY=1` runs the lessons of the gallery for their pictures, as `make docs` does, and
+`DOCS_GALLERY=pipeline` those with this in their names; without it they are shown as text.
+Names of scikit-learn link to their pages; with `DOCS_LINKS=1` those of NumPy, SciPy and Dask too,
+which needs the network. `DOCS_LINKS=folder` reads `sklearn.inv`, `numpy.inv`, ... from there.
 `DOCS_SITE=https://...`, where each version has a folder of its own, adds a menu of versions.
 """
 
@@ -31,6 +31,7 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
     "sphinx.ext.extlinks",
+    "sphinx.ext.intersphinx",
     "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
@@ -39,7 +40,7 @@ extensions = [
 ]
 templates_path = ["_templates"]
 html_static_path = ["_static"]
-exclude_patterns = ["_examples", "auto_examples/*.ipynb"]
+exclude_patterns = ["auto_examples/*.ipynb"]
 # `a` in a docstring is code.
 default_role = "code"
 
@@ -57,10 +58,8 @@ extlinks = {
 copybutton_prompt_text = r">>> |\.\.\. "
 copybutton_prompt_is_regexp = True
 
-# Links to the pages of others need their lists of names, which are not in the repository.
-if LINKS := os.environ.get("DOCS_LINKS"):
-    extensions.append("sphinx.ext.intersphinx")
-    intersphinx_mapping = _site.inventories(LINKS)
+# Links to the pages of others need lists of their names.
+intersphinx_mapping = _site.inventories(os.environ.get("DOCS_LINKS", ""))
 
 # --------------------------------------------------------------------------------- reference
 
@@ -78,21 +77,18 @@ warnings.filterwarnings("ignore", message="Unknown section On A Gpu")
 # ----------------------------------------------------------------------------------- gallery
 
 RUN = os.environ.get("DOCS_GALLERY", "")
-_site.copy_examples()
+_site.remove_old_lessons()
 sphinx_gallery_conf = {
     # Pages of classes and functions list the examples that use them.
     "backreferences_dir": "auto_examples/backreferences",
     "doc_module": ("gpuml", "gpuml_dask"),
     "reference_url": {"gpuml": None, "gpuml_dask": None},
-    "examples_dirs": "_examples",
+    "examples_dirs": str(_site.LESSONS),
     "gallery_dirs": "auto_examples",
-    "filename_pattern": {"1": r"/lessons/", "all": r"\.py$"}.get(RUN, RUN),
+    "filename_pattern": r"\.py$" if RUN == "1" else RUN,
     "within_subsection_order": "FileNameSortKey",
-    "subsection_order": [f"_examples/{part}" for part, *_ in _site.PARTS],
-    "ignore_pattern": rf"/({_site.NO_EXAMPLE.pattern})\w*\.py$",
-    "first_notebook_cell": _site.INSTALL_CELL.format(version=version).rstrip(),
+    "first_notebook_cell": _site.INSTALL_CELL.rstrip(),
     "plot_gallery": bool(RUN),
-    "image_scrapers": ("matplotlib", "_site.pictures"),
     "default_thumb_file": str(DOCS / "_static" / "logo.svg"),
     "download_all_examples": False,
     "show_memory": False,
@@ -152,8 +148,12 @@ def _source(app, module, name):
 
 
 def _skipped(app, what, name, value, skip, options):
-    # Metadata routing: scikit-learn's, and the same on every page.
-    return True if re.fullmatch(r"set_\w+_request|get_metadata_routing", name) else None
+    # Metadata routing: scikit-learn's, and the same on every page. The multifit protocol is for
+    # authors of estimators, who find it on the page of `gpuml.extending`.
+    hidden = r"set_\w+_request|get_metadata_routing"
+    if not app.env.docname.startswith("reference/generated/gpuml.extending"):
+        hidden += r"|multifit\w*|computes_on_gpu"
+    return True if re.fullmatch(hidden, name) else None
 
 
 def _before_numpydoc(app, what, name, value, options, lines):

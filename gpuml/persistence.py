@@ -282,11 +282,20 @@ def _losses() -> Iterator[type]:
 
 
 def _splines() -> Iterator[Callable]:
-    """What splines are kept as, and the function that SciPy keeps with each."""
+    """What splines are kept as, and the functions and parts that SciPy keeps with each."""
     from scipy.interpolate import BSpline
 
     yield BSpline
-    yield from filter(callable, vars(BSpline([0.0, 0.0, 1.0, 1.0], [0.0, 1.0], 1)).values())
+    yield from _parts_of_scipy(BSpline([0.0, 0.0, 1.0, 1.0], [0.0, 1.0], 1))
+
+
+def _parts_of_scipy(spline: Any) -> Iterator[Callable]:
+    for value in vars(spline).values():
+        if hasattr(value, "__qualname__"):
+            yield value
+        elif type(value).__module__.startswith("scipy."):  # since 1.18: one that does the work
+            yield type(value)
+            yield from _parts_of_scipy(value)
 
 
 def _splitters() -> Iterator[type]:

@@ -15,6 +15,7 @@ from types import ModuleType, SimpleNamespace
 
 import joblib
 import pytest
+import sklearn.datasets
 import sklearn.linear_model
 import sklearn.pipeline
 from sklearn.preprocessing import StandardScaler as TheirScaler
@@ -417,3 +418,18 @@ def test_a_notebook_is_accelerated_by_its_extension(capsys):
     finally:
         gpuml.unload_ipython_extension(None)
     assert sklearn.linear_model.Ridge.__module__.startswith("sklearn.")
+
+
+def test_the_report_says_what_was_saved():
+    from gpuml._accelerate.report import Report
+    from gpuml.model_selection import GridSearchCV
+
+    X, y = sklearn.datasets.make_regression(60, 3, random_state=0)
+    report = Report()
+    grid = {"alpha": [0.1, 1.0, 10.0]}
+    for model, extra in (
+        (OURS(), ["  saved 14 passes over the rows or more: fits one at a time need one each"]),
+        (THEIRS(), []),  # one by one: nothing is saved
+    ):
+        report.plans = [GridSearchCV(model, grid, cv=5).fit(X, y).plan_]
+        assert [line for line in report.lines() if "saved" in line] == extra

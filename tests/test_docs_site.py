@@ -6,6 +6,7 @@ import pkgutil
 import re
 import sys
 import tomllib
+import zlib
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,9 @@ BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 PAGES = (
     *("index", "start", "devices", "searches", "sessions", "troubleshooting"),
     *("from-scikit-learn", "from-cuml", "extending", "larger-than-memory", "multifit-protocol"),
+    *("from-skrub", "from-glum", "linear-models", "neighbours-clusters-kernels"),
 )
+NEEDED = {"sessions": "optuna", "from-skrub": "skrub"}
 # Modules without an underscore that are for authors of estimators, and no page of the reference.
 FOR_AUTHORS = {
     "gpuml": {
@@ -58,8 +61,8 @@ def settings():
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("name", PAGES)
 def test_the_examples_of_a_page_run(name, capsys, tmp_path, monkeypatch, settings):
-    if name == "sessions":
-        pytest.importorskip("optuna", reason="needs gpuml[optuna]")
+    if name in NEEDED:
+        pytest.importorskip(NEEDED[name], reason=f"needs gpuml[{NEEDED[name]}]")
     monkeypatch.chdir(tmp_path)
     blocks = BLOCK.findall(page(name))
     assert blocks
@@ -195,6 +198,8 @@ def test_links_of_a_code_host_become_links_of_the_site(site):
     assert not re.search(r"\]\((?:docs|benchmarks)/", readme)
     picture = site.page_source("svd", "![a line](benchmarks/ratios.svg)\n")
     assert picture == "![a line](/benchmarks/ratios.svg)\n"
+    lessons = site.page_source("svd", "[lessons](../examples/README.md)\n")
+    assert lessons == "[lessons](/auto_examples/index.rst)\n"
     block = "```python\nx = [a](../README.md)\n```\n"
     assert site.page_source("svd", block) == block
 
@@ -217,28 +222,10 @@ def test_docstrings_of_scikit_learn_lose_what_only_its_site_has(site):
     ]
 
 
-def test_scripts_become_pages_of_the_gallery(site):
-    more = '    python it.py \\\\\n      --all\n\nMore.\n"""\n\nprint(1)\n'
-    script = '"""What it is.\n\n' + more
-    expected = '"""What it is.\n===========\n\n::\n\n' + more
-    assert site.with_title(script) == expected
-    assert site.with_title(expected) == expected
-
-
 def test_the_search_knows_the_words_of_names(site):
     page = "reference/generated/gpuml.model_selection.RandomizedSearchCV"
     assert ":keywords: Randomized Search CV\n" in site.keywords(page)
     assert ":keywords: svd compressed\n" in site.keywords("reference/generated/a.svd_compressed")
-
-
-def test_a_program_has_its_committed_picture_as_thumbnail(site, tmp_path, monkeypatch):
-    monkeypatch.setattr(site, "EXAMPLES", tmp_path)
-    (tmp_path / "programs").mkdir()
-    examples = ROOT / "examples"
-    shown = site.with_thumbnail("x = 1\n", examples / "grid_search_ridge.py")
-    assert "sphinx_gallery_thumbnail_path" in shown
-    assert (tmp_path / "programs" / "thumbnail_grid_search_ridge.png").exists()
-    assert site.with_thumbnail("x = 1\n", examples / "text_search.py") == "x = 1\n"
 
 
 def test_the_landing_page_has_tabs_and_cards_that_a_code_host_shows_as_text(site):
@@ -273,3 +260,19 @@ def test_links_to_sources_and_to_the_sites_of_others(site, tmp_path):
     assert site.inventories(str(tmp_path)) == {
         "numpy": ("https://numpy.org/doc/stable/", str(tmp_path / "numpy.inv"))
     }
+
+
+def test_without_a_network_names_of_scikit_learn_link_to_their_pages(site, tmp_path, monkeypatch):
+    monkeypatch.setattr(site, "DOCS", tmp_path)
+    (tmp_path / "reference").mkdir()
+    ((name, (url, path)),) = site.inventories("").items()
+    assert (name, url) == ("sklearn", "https://scikit-learn.org/stable/")
+    head, _, rest = Path(path).read_bytes().partition(b"zlib.\n")
+    assert head.startswith(b"# Sphinx inventory version 2\n")
+    listed = zlib.decompress(rest).decode().splitlines()
+    for name, kind in (
+        ("linear_model.Ridge", "class"),
+        ("metrics.pairwise.pairwise_kernels", "function"),
+        ("config_context", "function"),
+    ):
+        assert f"sklearn.{name} py:{kind} 1 modules/generated/$.html#$ -" in listed

@@ -5,11 +5,12 @@ import importlib.util
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.wheels import SETUPTOOLS, build_wheel
 
 LESSONS = sorted((Path(__file__).parents[1] / "examples" / "lessons").glob("*.py"))
 SITE = Path(__file__).parents[1] / "docs" / "_site.py"
@@ -40,45 +41,32 @@ def test_every_lesson_is_in_the_index():
     assert re.findall(r"\(lessons/(.+\.py)\)", index) == [path.name for path in LESSONS]
 
 
-@pytest.mark.exhaustive
-@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
-def test_a_lesson_runs_and_draws(path, tmp_path):
-    """In a process of its own, as a reader runs it; its picture is saved where it would be shown."""
-    text = path.read_text()
-    for package in NEEDED:
-        if re.search(rf"\b{package}\b|gpuml_dask" if package == "distributed" else package, text):
-            pytest.importorskip(package)
-    if importlib.util.find_spec("matplotlib") is None:
-        pytest.skip("needs gpuml[examples]")
-    script, picture = tmp_path / path.name, tmp_path / "picture.png"
-    script.write_text(text.replace("plt.show()", f"plt.savefig({str(picture)!r})"))
-    env = {**os.environ, "MPLBACKEND": "Agg"}
-    command = [sys.executable, "-W", "error::RuntimeWarning", str(script)]
-    done = subprocess.run(
-        command, capture_output=True, text=True, check=False, timeout=300, env=env
-    )
-    assert done.returncode == 0, done.stderr
-    assert "Warning" not in done.stderr
-    assert picture.stat().st_size > 5000
-
-
 # -------------------------------------------------------------------------------- as notebooks
 
 
-def notebook(path, tmp_path):
+def test_examples_are_no_programs_with_options():
+    """Those are in benchmarks/programs, and no notebook is made of one."""
+    for path in LESSONS[0].parents[1].rglob("*.py"):
+        assert "argparse" not in path.read_text(), path.name
+
+
+@pytest.fixture(scope="module")
+def site():
+    spec = importlib.util.spec_from_file_location("_site_of_notebooks", SITE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def notebook(path, site):
     """The notebook that the site offers of a lesson, as sphinx-gallery makes it."""
     gallery = pytest.importorskip("sphinx_gallery.gen_gallery", reason="needs gpuml[docs]")
     from sphinx_gallery.notebook import jupyter_notebook
     from sphinx_gallery.py_source_parser import split_code_and_text_blocks
 
-    spec = importlib.util.spec_from_file_location("_site_of_notebooks", SITE)
-    site = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(site)
-    script = tmp_path / path.name
-    script.write_text(site.with_title(path.read_text()))
-    _, blocks = split_code_and_text_blocks(script)
-    conf = {**gallery.DEFAULT_GALLERY_CONF, "first_notebook_cell": site.INSTALL_CELL}
-    return json.loads(json.dumps(jupyter_notebook(blocks, conf, tmp_path)))
+    _, blocks = split_code_and_text_blocks(path)
+    conf = {**gallery.DEFAULT_GALLERY_CONF, "first_notebook_cell": site.INSTALL_CELL.rstrip()}
+    return json.loads(json.dumps(jupyter_notebook(blocks, conf, path.parent)))
 
 
 def code_cells(notebook):
@@ -87,27 +75,56 @@ def code_cells(notebook):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
-def test_the_notebook_of_a_lesson_installs_gpuml_and_has_all_of_its_code(path, tmp_path):
-    install, *cells = code_cells(notebook(path, tmp_path))
-    assert re.search(r"^%pip install .*gpuml\[examples,optuna\]", install, re.MULTILINE)
+def test_the_notebook_of_a_lesson_has_all_of_its_code(path, site):
+    install, *cells = code_cells(notebook(path, site))
+    assert install == site.INSTALL_CELL.rstrip()
     assert not any(line.startswith("%") for cell in cells for line in cell.splitlines())
     code, script = ast.parse("\n".join(cells)), ast.parse(path.read_text())
     assert ast.unparse(code) == ast.unparse(ast.Module(script.body[1:], []))
 
 
+@pytest.fixture(scope="module")
+def beside_a_wheel(tmp_path_factory):
+    """A folder with gpuml's wheel, in which kernels install it: not into this environment."""
+    pytest.importorskip("setuptools", minversion=SETUPTOOLS)
+    for needed in ("nbformat", "nbclient", "ipykernel", "pip"):
+        pytest.importorskip(needed, reason="needs gpuml[test]")
+    folder = tmp_path_factory.mktemp("notebooks")
+    build_wheel(folder)
+    (folder / "installed").mkdir()
+    here = {
+        "PIP_TARGET": str(folder / "installed"),
+        "PIP_NO_DEPS": "1",
+        "PIP_NO_INDEX": "1",
+        "PIP_UPGRADE": "1",
+        "PYTHONPATH": os.pathsep.join([str(folder / "installed"), *sys.path]),
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in here.items():
+            patch.setenv(name, value)
+        yield folder
+
+
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("stem", ["01_grid_search", "20_save", "21_own_estimator"])
-def test_a_notebook_runs_in_a_kernel(stem, tmp_path):
-    """Three of them: the code is that of the scripts, which run above; the kernel is not."""
-    nbformat = pytest.importorskip("nbformat", reason="needs nbformat, nbclient and ipykernel")
-    nbclient = pytest.importorskip("nbclient", reason="needs nbformat, nbclient and ipykernel")
-    pytest.importorskip("ipykernel", reason="needs nbformat, nbclient and ipykernel")
-    pytest.importorskip("matplotlib", reason="needs gpuml[examples]")
-    made = notebook(LESSONS[0].with_name(f"{stem}.py"), tmp_path)
-    made["cells"] = [c for c in made["cells"] if "%pip" not in "".join(c["source"])]
+@pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
+def test_a_notebook_installs_the_wheel_runs_and_draws(path, beside_a_wheel, site):
+    import nbclient
+    import nbformat
+
+    for package in NEEDED:
+        pytest.importorskip(package, reason="needs gpuml[examples,optuna]")
+    made = notebook(path, site)
+    where = "import gpuml; print('gpuml of', gpuml.__file__)"
+    cell = {"cell_type": "code", "outputs": [], "metadata": {}, "execution_count": None}
+    made["cells"].append({**cell, "source": where})
     book = nbformat.reads(json.dumps(made), as_version=4)
-    resources = {"metadata": {"path": str(tmp_path)}}
+    resources = {"metadata": {"path": str(beside_a_wheel)}}
     nbclient.NotebookClient(book, timeout=300, resources=resources).execute()
     outputs = [out for cell in book.cells for out in cell.get("outputs", ())]
-    assert any("image/png" in out.get("data", {}) for out in outputs)
+    (picture,) = (out["data"] for out in outputs if "image/png" in out.get("data", {}))
+    assert len(picture["image/png"]) > 7000
     assert not [out for out in outputs if out.output_type == "error"]
+    # tqdm's is about ipywidgets, which draw its bars.
+    text = "".join(out.get("text", "") for out in outputs)
+    assert not re.search(r"^.*(?<!Tqdm)Warning.*$", text, re.MULTILINE)
+    assert f"gpuml of {beside_a_wheel / 'installed'}" in outputs[-1]["text"]

@@ -1,6 +1,5 @@
 """Examples of a user's own step, large data and the experiments of the literature, at small sizes."""
 
-import ast
 import importlib.util
 import sys
 from pathlib import Path
@@ -13,7 +12,7 @@ import gpuml
 
 pytestmark = pytest.mark.exhaustive
 
-EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLES = Path(__file__).parents[1] / "benchmarks" / "programs"
 
 
 def needs(*names):
@@ -74,11 +73,6 @@ def reduction(path_of_examples):
 def frames(path_of_examples):
     pytest.importorskip("distributed", reason="needs gpuml[dask]")
     return importlib.import_module("flights_frames")
-
-
-@pytest.fixture(scope="module")
-def notebooks(path_of_examples):
-    return importlib.import_module("make_notebooks")
 
 
 # ---------------------------------------------------------------- as they are run
@@ -259,43 +253,6 @@ def test_flights_frames_fails_where_something_is_lost(frames):
         complain(joined=11)
     with pytest.raises(SystemExit, match="differ from scikit-learn's"):
         complain(score=np.nan)
-
-
-# ---------------------------------------------------------------- notebooks
-
-
-def definitions(text):
-    kinds = ast.FunctionDef, ast.ClassDef
-    return {node.name for node in ast.parse(text).body if isinstance(node, kinds)}
-
-
-def test_notebooks_have_all_of_the_scripts(notebooks):
-    paths = notebooks.chosen([])
-    assert {"own_stencil", "grid_search_ridge", "flights_frames"} <= {p.stem for p in paths}
-    for path in paths:
-        text = notebooks.as_percent(path)
-        compile(text, path.name, "exec")
-        if path.name in notebooks.AS_COMMANDS:
-            assert "subprocess.run" in text
-        else:
-            assert definitions(text) == definitions(path.read_text())
-            assert "__name__" not in text
-
-
-def test_notebooks_are_not_made_of_unknown_examples(notebooks):
-    with pytest.raises(SystemExit, match="No such example: nothing"):
-        notebooks.chosen(["nothing"])
-
-
-def test_notebooks_are_written(notebooks, play, tmp_path):
-    nbformat = pytest.importorskip("nbformat")
-    pytest.importorskip("jupytext")
-    play(notebooks, "diabetes_sizes", "--output", tmp_path)
-    notebook = nbformat.read(tmp_path / "diabetes_sizes.ipynb", as_version=4)
-    nbformat.validate(notebook)
-    kinds = [cell.cell_type for cell in notebook.cells]
-    assert kinds[0] == "markdown"
-    assert "main()" in notebook.cells[-2].source
 
 
 def test_every_example_is_in_the_index():

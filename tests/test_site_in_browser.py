@@ -118,7 +118,7 @@ def test_a_chart_is_light_on_dark_with_the_dark_theme(browser, address):
 def test_classes_link_to_their_source_and_to_examples():
     text = (SITE / "reference/generated/gpuml.linear_model.Ridge.html").read_text()
     assert "_modules/gpuml/linear_model/ridge.html#Ridge" in text
-    assert "auto_examples/lessons/01_grid_search.html" in text
+    assert "auto_examples/01_grid_search.html" in text
     assert not (SITE / "_modules" / "sklearn").exists()
 
 

@@ -1,4 +1,4 @@
-"""examples/population_structure.py and benchmarks/svd.py run as they are written."""
+"""benchmarks/programs/population_structure.py and benchmarks/svd.py run as they are written."""
 
 import importlib.util
 import json
@@ -13,7 +13,7 @@ import pytest
 pytestmark = pytest.mark.exhaustive
 
 ROOT = Path(__file__).parents[1]
-EXAMPLE = ROOT / "examples" / "population_structure.py"
+EXAMPLE = ROOT / "benchmarks" / "programs" / "population_structure.py"
 BENCHMARK = ROOT / "benchmarks" / "svd.py"
 needs_dask = pytest.mark.skipif(importlib.util.find_spec("dask") is None, reason="needs dask")
 

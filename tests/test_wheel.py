@@ -4,8 +4,6 @@ import importlib.util
 import io
 import os
 import re
-import shutil
-import subprocess
 import sys
 import tarfile
 import zipfile
@@ -15,13 +13,9 @@ from pathlib import Path
 import pytest
 
 import gpuml
+from tests.wheels import PACKAGES, ROOT, SETUPTOOLS, build_wheel, run
 
 pytestmark = pytest.mark.exhaustive
-
-ROOT = Path(__file__).parents[1]
-PACKAGES = ("gpuml", "gpuml_dask")
-# Oldest setuptools that pyproject.toml allows.
-SETUPTOOLS = "77"
 
 
 def sources():
@@ -29,37 +23,6 @@ def sources():
     found = (path for package in PACKAGES for path in (ROOT / package).rglob("*"))
     files = (path for path in found if path.is_file() and "__pycache__" not in path.parts)
     return {path.relative_to(ROOT).as_posix() for path in files}
-
-
-def build_wheel(folder):
-    """The wheel, built from a copy: building leaves files behind, which others may be reading."""
-    copy = folder / "copy"
-    for package in PACKAGES:
-        ignored = shutil.ignore_patterns("__pycache__")
-        shutil.copytree(ROOT / package, copy / package, ignore=ignored)
-    # A folder of tests and one of notes lie beside the packages, as in the repository.
-    for name in ("tests", "docs"):
-        (copy / name).mkdir()
-        (copy / name / "__init__.py").write_text("")
-    for name in ("pyproject.toml", "setup.cfg", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, copy)
-    code = "import setuptools.build_meta as b, sys; b.build_wheel(sys.argv[1])"
-    run([sys.executable, "-c", code, str(folder)], copy)
-    (wheel,) = folder.glob("*.whl")
-    return wheel
-
-
-def run(command, folder, **environment):
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
-    return done.stdout
 
 
 def check_contents(wheel):

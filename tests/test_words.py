@@ -62,13 +62,17 @@ MODULES = {
     *("small", "told", "who", "words"),
 }
 
-SOURCES = sorted(p for d in ("gpuml", "gpuml_dask", "examples") for p in ROOT.glob(f"{d}/**/*.py"))
-# Not docs/benchmarks.md, whose tables have the names that committed results give to what ran.
+SOURCES = sorted(
+    p
+    for d in ("gpuml", "gpuml_dask", "examples", "benchmarks/programs")
+    for p in ROOT.glob(f"{d}/**/*.py")
+)
+# Not the pages of benchmarks, whose tables have the names that committed results give to what ran.
 DOCUMENTS = sorted(
     path
-    for pattern in ("*.md", "docs/*.md", "benchmarks/README.md", "examples/README.md")
+    for pattern in ("*.md", "docs/*.md", "benchmarks/**/README.md", "examples/README.md")
     for path in ROOT.glob(pattern)
-    if path.name != "benchmarks.md"
+    if not path.name.startswith("benchmarks")
 )
 # To those who work on the library a frame is also a change of coordinates.
 FOR_USERS = [path for path in DOCUMENTS if path.name not in ("design.md", "numerics.md")]

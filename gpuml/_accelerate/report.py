@@ -25,9 +25,11 @@ class Report:
         n_fits = sum(step.n_fits for steps in groups.values() for step in steps)
         searches = "1 search" if len(self.plans) == 1 else f"{len(self.plans)} searches"
         seconds = sum(plan.seconds or 0.0 for plan in self.plans)
+        summed = [_summed(steps) for steps in groups.values()]
         return [
             f"{searches}, {n_fits} fits in {seconds:.1f} s",
-            *(f"  {_summed(steps)}" for steps in groups.values()),
+            *(f"  {step}" for step in summed),
+            *_saved(summed),
             *dict.fromkeys(f"  {why}" for plan in self.plans for why in plan.reasons),
         ]
 
@@ -41,6 +43,14 @@ def report_at_exit() -> None:
     report = Report()
     plan_observers.append(report.plans.append)
     atexit.register(report.write)
+
+
+def _saved(steps: list[Any]) -> list[str]:
+    """A line that says how many passes were saved: one by one, a fit needs one or more."""
+    saved = sum(max(step.n_fits - step.n_passes, 0) for step in steps if step.n_passes is not None)
+    if not saved:
+        return []
+    return [f"  saved {saved} passes over the rows or more: fits one at a time need one each"]
 
 
 def _summed(steps: list[Any]) -> Any:

@@ -75,15 +75,15 @@ def blame(X: Any, error: Exception) -> str:
     if odd:
         them = "it" if len(odd) == 1 else "them"
         return (
-            f"{_named(odd, 'holds', 'hold')} no numbers: drop {them}, or encode {them} with "
+            f"{_named(odd, 'is', 'are')} not numeric: drop {them}, or encode {them} with "
             "OneHotEncoder in a ColumnTransformer."
         )
     if "NaN" in str(error):
         found = _faulty_columns(X, columns, np.isnan)
-        return f"{_named(found, 'lacks', 'lack')} values." if found else ""
+        return f"{_named(found, 'has', 'have')} missing values." if found else ""
     if "X contains infinity" in str(error):
         found = _faulty_columns(X, columns, np.isinf)
-        return f"{_named(found, 'holds', 'hold')} infinity." if found else ""
+        return f"{_named(found, 'has', 'have')} infinite values." if found else ""
     return ""
 
 
@@ -149,4 +149,4 @@ def named_columns(estimator: Any, faulty: np.ndarray) -> str:
         return ""
     if names is not None and len(names) == len(faulty):
         found = [str(names[j]) for j in found]
-    return f"\n{_named(found, 'is', 'are')} concerned."
+    return f"\n{_named(found, 'has', 'have')} such values."

@@ -148,9 +148,9 @@ class EmpiricalCovariance(Covariance, sk.EmpiricalCovariance):
 
     .. math:: S = \frac{1}{n} \sum_i (x_i - m) (x_i - m)^\top .
 
-    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
-    CuPy, torch and other device arrays where they are. Sums over the rows are float64, made once.
-    In a `gpuml.model_selection` search, held-out rows are scored from their second moments.
+    The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
+    lists; CuPy, torch and other device arrays stay on theirs. Sums over the rows are float64, made
+    once. In a `gpuml.model_selection` search, held-out rows are scored from their second moments.
 
     Parameters
     ----------

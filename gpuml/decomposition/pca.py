@@ -52,7 +52,7 @@ class PCA(Decomposition, Generative, SklearnPCA):
         "mle" lets Minka's estimate decide; None keeps min(n_samples, n_features) (one less with
         "arpack").
     copy : bool, default=True
-        Only for scikit-learn's solvers; ours never write to X.
+        Only for scikit-learn's solvers; gpuml's never write to X.
     whiten : bool, default=False
         Whether `transform` divides each column by its standard deviation in the rows of `fit`.
     svd_solver : str, default="auto"

@@ -58,9 +58,9 @@ class GaussianProcessClassifier(OfKernel, sk.GaussianProcessClassifier):
     the kernel are those of largest approximate marginal likelihood. More classes are as many
     problems of one class against the rest, or one for each pair.
 
-    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
-    CuPy, torch and other device arrays where they are. All is computed in float64. Kernels are
-    scikit-learn's (`gpuml.gaussian_process.kernels`), evaluated as functions of one matrix of
+    The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
+    lists; CuPy, torch and other device arrays stay on theirs. All is computed in float64. Kernels
+    are scikit-learn's (`gpuml.gaussian_process.kernels`), evaluated as functions of one matrix of
     squared distances and one of inner products of all rows. These serve all classes and all steps
     of the optimiser, and in a `gpuml.model_selection` search all candidates and splits.
 

@@ -63,9 +63,9 @@ class GaussianProcessRegressor(OfKernel, sk.GaussianProcessRegressor):
 
     .. math:: -\tfrac{1}{2} y' K'^{-1} y - \tfrac{1}{2} \log |K'| - \tfrac{n}{2} \log 2 \pi .
 
-    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
-    CuPy, torch and other device arrays where they are. All is computed in float64. Kernels are
-    scikit-learn's (`gpuml.gaussian_process.kernels`), evaluated as functions of one matrix of
+    The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
+    lists; CuPy, torch and other device arrays stay on theirs. All is computed in float64. Kernels
+    are scikit-learn's (`gpuml.gaussian_process.kernels`), evaluated as functions of one matrix of
     squared distances and one of inner products, which all steps of the optimiser share; the
     gradient takes no matrix for each hyperparameter.
 

@@ -46,8 +46,9 @@ class KernelRidge(LinearEstimator, sk.KernelRidge):
     with weights w (1 if not given); predictions are :math:`k(x, X) \, c`. There is no intercept:
     centre y where its mean is far from 0.
 
-    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
-    CuPy, torch and other device arrays where they are. Kernels and models are computed in float64.
+    The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
+    lists; CuPy, torch and other device arrays stay on theirs. Kernels and models are computed in
+    float64.
 
     In a `gpuml.model_selection` search, all values of `alpha`, `gamma`, `degree` and `coef0` are
     fitted on all splits together. Each kernel of all rows is computed once, those that are

@@ -34,8 +34,8 @@ class ARDRegression(FromSums, sk.ARDRegression):
     of centred rows. The precisions are updated as MacKay has it, until w stays the same; features
     whose precision passes a threshold leave the model.
 
-    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
-    CuPy, torch and other device arrays where they are. Rows are read once, for their second
+    The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
+    lists; CuPy, torch and other device arrays stay on theirs. Rows are read once, for their second
     moments, which are inverted where they are. In a `gpuml.model_selection` search, all candidates
     share them on each split.
 

@@ -74,9 +74,9 @@ class BandedRidge(_Banded, OnePass, MultiOutputMixin, RegressorMixin, BaseEstima
     where :math:`W_{kg}` are the coefficients of target k and group g, and w are weights (1 if not
     given). It is `Ridge` of features that are divided by the roots of their penalties.
 
-    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
-    CuPy, torch and other device arrays where they are. Second moments of the rows are summed in
-    float64, or with more features than rows their inner products, group by group. In a
+    The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
+    lists; CuPy, torch and other device arrays stay on theirs. Second moments of the rows are summed
+    in float64, or with more features than rows their inner products, group by group. In a
     `gpuml.model_selection` search, all values of `alpha` and `fit_intercept` are fitted on all
     splits from the same pass.
 

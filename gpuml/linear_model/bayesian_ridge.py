@@ -28,10 +28,10 @@ class BayesianRidge(FromSums, sk.BayesianRidge):
     of centred rows with weights s (1 if not given). Both precisions are updated as MacKay has it,
     until w stays the same.
 
-    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
-    CuPy, torch and other device arrays where they are. Rows are read once: the steps take place in
-    the eigenvectors of their second moments, in CPU memory. In a `gpuml.model_selection` search,
-    all candidates share these on each split.
+    The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
+    lists; CuPy, torch and other device arrays stay on theirs. Rows are read once: the steps take
+    place in the eigenvectors of their second moments, in CPU memory. In a `gpuml.model_selection`
+    search, all candidates share these on each split.
 
     Parameters
     ----------

@@ -102,12 +102,12 @@ class ElasticNet(_SparseRegressor):
 
     with weights v (1 if not given), :math:`\alpha` = `alpha` and :math:`\rho` = `l1_ratio`.
 
-    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
-    CuPy, torch and other device arrays where they are. Second moments of the rows are summed in
-    float64 whatever the dtype of X, and the problem is solved from them to rounding: on a CPU along
-    the path of penalties, by scikit-learn's compiled coordinate descent and linear systems on the
-    signs of w; elsewhere by pivoting on the signs. With many features (more than 4096, or more than
-    1024 and than rows; on a CPU more than 256 and than rows), moments of those that matter are
+    The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
+    lists; CuPy, torch and other device arrays stay on theirs. Second moments of the rows are summed
+    in float64 whatever the dtype of X, and the problem is solved from them to rounding: on a CPU
+    along the path of penalties, by scikit-learn's compiled coordinate descent and linear systems on
+    the signs of w; elsewhere by pivoting on the signs. With many features (more than 4096, or more
+    than 1024 and than rows; on a CPU more than 256 and than rows), moments of those that matter are
     enough. On a CPU each split then has a copy of its training rows in float64, elsewhere some more
     passes over the rows find the features that matter.
 
@@ -130,7 +130,7 @@ class ElasticNet(_SparseRegressor):
         sweeps over single coefficients. Few may lead to the solution, where sweeps alone, as
         scikit-learn's are, take hundreds: such a fit has converged, and does not warn.
     copy_X : bool, default=True
-        Only where scikit-learn does the work; ours never writes to X.
+        Only where scikit-learn does the work; gpuml's never write to X.
     tol : float, default=1e-4
         A model has converged if its duality gap is at most tol times the mean square of the
         centred y. The solver goes on to rounding, since its last steps are its best.

@@ -21,8 +21,8 @@ class HuberRegressor(LinearPredictor, BySplit, sk.HuberRegressor):
 
     with weights s (1 if not given), by Newton's method.
 
-    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
-    CuPy, torch and other device arrays where they are; in float64 until the end. In a
+    The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
+    lists; CuPy, torch and other device arrays stay on theirs. The fit is in float64. In a
     `gpuml.model_selection` search, the training rows of a split are taken once for all candidates,
     each of which begins at the one before it.
 

@@ -129,8 +129,8 @@ class Lars(_LeastAngle, sk.Lars):
     angles with all features of the model, until another feature has the same angle with the
     residuals and joins them. After as many steps as features this is least squares.
 
-    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
-    CuPy, torch and other device arrays where they are. Rows are read once, for their second
+    The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
+    lists; CuPy, torch and other device arrays stay on theirs. Rows are read once, for their second
     moments; steps take place in CPU memory, in scikit-learn's `lars_path_gram`. In a
     `gpuml.model_selection` search, all values of `n_nonzero_coefs` are read off one path for each
     split.
@@ -148,7 +148,7 @@ class Lars(_LeastAngle, sk.Lars):
     eps : float, default=2.2e-16
         Least diagonal of the Cholesky factor.
     copy_X : bool, default=True
-        Only where scikit-learn does the work; ours never writes to X.
+        Only where scikit-learn does the work; gpuml's never write to X.
     fit_path : bool, default=True
         Whether to set `coef_path_` and `active_`, and all of `alphas_`.
     jitter : float, default=None

@@ -28,7 +28,7 @@ class LinearRegression(LinearPredictor, OnePass, sk.LinearRegression):
     fit_intercept : bool, default=True
         Whether b is fitted or 0.
     copy_X : bool, default=True
-        Only where scikit-learn does the work; ours never writes to X.
+        Only where scikit-learn does the work; gpuml's never write to X.
     tol : float, default=1e-6
         Singular values of the centred, weighted X up to tol x the largest count as zero.
         For sparse X, the tolerance of scikit-learn's iterative solver.

@@ -40,10 +40,10 @@ class LogisticRegression(ProbabilityClassifier, LossEstimator, sk.LogisticRegres
     with y = -1, 1, weights s (sample and class weights multiplied) and \rho = `l1_ratio`; for more
     classes the multinomial loss ``-log softmax(W x_i + b)[y_i]`` takes the place of the logarithm.
 
-    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
-    CuPy, torch and other device arrays where they are. Float32 rows stay float32; sums over them
-    and coefficients are float64 until the end. Sparse matrices of SciPy and CuPy are multiplied and
-    never made dense.
+    The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
+    lists; CuPy, torch and other device arrays stay on theirs. Float32 rows stay float32; sums over
+    them and coefficients are float64 until the end. Sparse matrices of SciPy and CuPy are
+    multiplied and never made dense.
 
     In a `gpuml.model_selection` search, all values of `C`, `l1_ratio` and `fit_intercept` are
     fitted on all splits in the same passes over the rows.

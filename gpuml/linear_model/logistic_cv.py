@@ -56,7 +56,7 @@ class LogisticRegressionCV(Choosing, ProbabilityClassifier, sk.LogisticRegressio
         None is accuracy. A callable ``scorer(estimator, X, y)`` of your own is called model by
         model, with rows and labels in the library that they came in.
     solver : str, default="lbfgs"
-        "lbfgs", "newton-cholesky" and "saga" are ours, as for `LogisticRegression`; "liblinear",
+        "lbfgs", "newton-cholesky" and "saga" are gpuml's, as for `LogisticRegression`; "liblinear",
         "newton-cg" and "sag" are scikit-learn's, for host data.
     tol : float, default=1e-4
     max_iter : int, default=100

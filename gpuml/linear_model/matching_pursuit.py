@@ -19,8 +19,8 @@ class OrthogonalMatchingPursuit(FromSums, sk.OrthogonalMatchingPursuit):
     .. math:: \min_w |y - X w|^2 \quad \text{subject to} \quad |w|_0 \le n
               \quad (\text{or } |y - X w|^2 \le \varepsilon) .
 
-    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
-    CuPy, torch and other device arrays where they are. Rows are read once, for their second
+    The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
+    lists; CuPy, torch and other device arrays stay on theirs. Rows are read once, for their second
     moments; steps take place in CPU memory, in scikit-learn's `orthogonal_mp_gram`. In a
     `gpuml.model_selection` search, candidates are read off one path for each split.
 

@@ -104,8 +104,8 @@ class MultiTaskElasticNet(_MultiTask, sk.MultiTaskElasticNet):
 
     with weights v (1 if not given), :math:`\alpha` = `alpha` and :math:`\rho` = `l1_ratio`.
 
-    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
-    CuPy, torch and other device arrays where they are. Rows are read once, for their second
+    The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
+    lists; CuPy, torch and other device arrays stay on theirs. Rows are read once, for their second
     moments. In CPU memory, block coordinate descent, in scikit-learn's `enet_path`, goes over a few
     rows that have the same moments: it takes the steps that it would take on all rows. In a
     `gpuml.model_selection` search, all values of `alpha`, `l1_ratio` and `fit_intercept` are fitted
@@ -120,7 +120,7 @@ class MultiTaskElasticNet(_MultiTask, sk.MultiTaskElasticNet):
     fit_intercept : bool, default=True
         Whether b is fitted (it is not penalised) or 0.
     copy_X : bool, default=True
-        Only where scikit-learn does the work; ours never writes to X.
+        Only where scikit-learn does the work; gpuml's never write to X.
     max_iter : int, default=1000
         Bound on the sweeps over the features.
     tol : float, default=1e-4

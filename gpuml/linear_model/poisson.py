@@ -18,10 +18,10 @@ class PoissonRegressor(GeneralizedLinear, sk.PoissonRegressor):
     For counts over times or areas of different size (exposure), pass the rate ``counts / exposure``
     as y and `exposure` as `sample_weight`.
 
-    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
-    CuPy, torch and other device arrays where they are. Float32 rows stay float32; sums over them
-    and coefficients are float64 until the end. Sparse matrices of SciPy and CuPy are multiplied and
-    never made dense.
+    The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
+    lists; CuPy, torch and other device arrays stay on theirs. Float32 rows stay float32; sums over
+    them and coefficients are float64 until the end. Sparse matrices of SciPy and CuPy are
+    multiplied and never made dense.
 
     In a `gpuml.model_selection` search, all values of `alpha`, `l1_ratio` and `fit_intercept` are
     fitted on all splits in the same passes over the rows.

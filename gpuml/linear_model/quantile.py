@@ -25,8 +25,8 @@ class QuantileRegressor(LinearPredictor, BySplit, sk.QuantileRegressor):
     rows, a sample tells which are near the plane; of the others only the side matters, which is
     looked at again in the end.
 
-    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
-    CuPy, torch and other device arrays where they are; in float64 until the end. In a
+    The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
+    lists; CuPy, torch and other device arrays stay on theirs. The fit is in float64. In a
     `gpuml.model_selection` search, the training rows of a split are taken once for all candidates.
 
     Parameters
@@ -38,8 +38,8 @@ class QuantileRegressor(LinearPredictor, BySplit, sk.QuantileRegressor):
     fit_intercept : bool, default=True
         Whether b is fitted (it is not penalised) or 0.
     solver : {"highs", "highs-ds", "highs-ipm", "revised simplex"}, default="highs"
-        "highs" is ours for dense rows; the others, and sparse rows, are scikit-learn's work, with
-        data in CPU memory.
+        "highs" is gpuml's for dense rows. scikit-learn does the others, and sparse rows, in CPU
+        memory.
     solver_options : dict, default=None
         Only for scikit-learn's solvers, which are used if it is given.
 

@@ -65,16 +65,16 @@ class Ridge(LinearPredictor, RidgeEstimator, sk.Ridge):
 
     .. math:: \sum_i w_i \, |y_i - W x_i - b|^2 + \sum_k \alpha_k |W_k|^2
 
-    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
-    CuPy, torch and other device arrays where they are. Second moments of the rows are summed in
-    float64 whatever the dtype of X, so float32 data needs no widening in memory.
+    The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
+    lists; CuPy, torch and other device arrays stay on theirs. Second moments of the rows are summed
+    in float64 for every dtype of X, so float32 data is not converted.
 
-    Sparse matrices of SciPy and CuPy are multiplied and never made dense: with few features, second
-    moments come from sparse products; with many, or where moments are too ill-conditioned,
-    conjugate gradients solve all models together.
+    Sparse matrices of SciPy and CuPy stay sparse: with few features, second moments come from
+    sparse products; with many, or if moments are too ill-conditioned, conjugate gradients solve all
+    models together.
 
-    In a `gpuml.model_selection` search, all values of `alpha` and `fit_intercept` are fitted on
-    all splits from one pass over the rows (from common passes, by conjugate gradients).
+    A search of `gpuml.model_selection` fits all values of `alpha` and `fit_intercept` on all splits
+    from one pass over the rows (with conjugate gradients: from the same passes).
 
     Parameters
     ----------
@@ -82,12 +82,12 @@ class Ridge(LinearPredictor, RidgeEstimator, sk.Ridge):
         Strength of the penalty, in units of ``sum w x^2``. 0 gives least squares; of several
         solutions the one of minimum norm.
     fit_intercept : bool, default=True
-        Whether b is fitted (it is not penalised) or 0.
+        Whether to fit b, without a penalty. If False, b is 0.
     copy_X : bool, default=True
-        Only for scikit-learn's solvers; ours never write to X.
+        Only for scikit-learn's solvers; gpuml's never write to X.
     max_iter : int, default=None
-        Bound on our conjugate gradients for sparse rows, and for iterative solvers of scikit-learn
-        and cuML. None is as many as it takes.
+        Most steps of gpuml's conjugate gradients for sparse rows, and of iterative solvers of
+        scikit-learn and cuML. None: no limit.
     tol : float, default=1e-4
         Only for iterative solvers of scikit-learn and cuML.
     solver : str, default="auto"
@@ -112,10 +112,10 @@ class Ridge(LinearPredictor, RidgeEstimator, sk.Ridge):
     n_iter_ : int or ndarray of shape (n_targets,)
         Iterations; 1 for direct solvers.
     solver_ : str
-        The solver that did the work: "cholesky" and "svd" are ours, and so is "sparse_cg" for
+        The solver that did the work: "cholesky" and "svd" are gpuml's, and so is "sparse_cg" for
         sparse rows where `solver` was "auto" or "cholesky".
     status_ : gpuml.solvers.Status
-        How the solve went, for our solvers; ``status_.advice`` says it in a sentence.
+        How the solve went, for gpuml's solvers; ``status_.advice`` says it in a sentence.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only where the columns of X have string names.

@@ -34,9 +34,9 @@ class RidgeClassifier(LinearClassifier, RidgeEstimator, sk.RidgeClassifier):
     more classes there is such a model for each, with y = 1 for its rows and -1 for all others, and
     the largest value wins.
 
-    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
-    CuPy, torch and other device arrays where they are. The work is that of `Ridge`: second moments
-    of the rows, summed in float64.
+    The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
+    lists; CuPy, torch and other device arrays stay on theirs. The work is that of `Ridge`: second
+    moments of the rows, summed in float64.
 
     In a `gpuml.model_selection` search, all values of `alpha` and `fit_intercept` are fitted on all
     splits from one pass over the rows, and scored where the rows are.
@@ -48,7 +48,7 @@ class RidgeClassifier(LinearClassifier, RidgeEstimator, sk.RidgeClassifier):
     fit_intercept : bool, default=True
         Whether b is fitted (it is not penalised) or 0.
     copy_X : bool, default=True
-        Only for scikit-learn's solvers; ours never write to X.
+        Only for scikit-learn's solvers; gpuml's never write to X.
     max_iter : int, default=None
         Only for iterative solvers of scikit-learn and cuML.
     tol : float, default=1e-4
@@ -56,7 +56,7 @@ class RidgeClassifier(LinearClassifier, RidgeEstimator, sk.RidgeClassifier):
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes; "balanced" is ``n_samples / (n_classes * rows of the class)``.
     solver : str, default="auto"
-        As for `Ridge`: "auto", "cholesky" and "svd" are ours; "eig", "lsmr" and "cuml-svd" are
+        As for `Ridge`: "auto", "cholesky" and "svd" are gpuml's; "eig", "lsmr" and "cuml-svd" are
         cuML's, on a GPU; "lsqr", "sparse_cg", "sag", "saga" and "lbfgs" are scikit-learn's, for
         data in CPU memory.
     positive : bool, default=False
@@ -75,9 +75,9 @@ class RidgeClassifier(LinearClassifier, RidgeEstimator, sk.RidgeClassifier):
     n_iter_ : int or ndarray of shape (n_classes,)
         Iterations; 1 for direct solvers.
     solver_ : str
-        The solver that did the work: "cholesky" and "svd" are ours.
+        The solver that did the work: "cholesky" and "svd" are gpuml's.
     status_ : gpuml.solvers.Status
-        How the solve went, for our solvers; ``status_.advice`` says it in a sentence.
+        How the solve went, for gpuml's solvers; ``status_.advice`` says it in a sentence.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Only where the columns of X have string names.

@@ -24,10 +24,10 @@ class TweedieRegressor(GeneralizedLinear, sk.TweedieRegressor):
     it may have several minima, and the fit ends in the one that steps from the mean of y lead to,
     as scikit-learn's does.
 
-    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
-    CuPy, torch and other device arrays where they are. Float32 rows stay float32; sums over them
-    and coefficients are float64 until the end. Sparse matrices of SciPy and CuPy are multiplied and
-    never made dense.
+    The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
+    lists; CuPy, torch and other device arrays stay on theirs. Float32 rows stay float32; sums over
+    them and coefficients are float64 until the end. Sparse matrices of SciPy and CuPy are
+    multiplied and never made dense.
 
     In a `gpuml.model_selection` search, all values of `alpha`, `l1_ratio` and `fit_intercept` are
     fitted on all splits in the same passes over the rows.

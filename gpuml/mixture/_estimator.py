@@ -47,12 +47,12 @@ class GaussianMixture(Travels, MultifitEstimator, sk.GaussianMixture):
     Expectation and maximisation raise the mean of its logarithm over the rows until that changes
     by less than `tol`.
 
-    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
-    CuPy, torch and other device arrays where they are. Sums over rows are float64. In a
+    The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
+    lists; CuPy, torch and other device arrays stay on theirs. Sums over rows are float64. In a
     `gpuml.model_selection` search, candidates of one `covariance_type` and all their
     initialisations read each training part together, by products of the rows with all components,
-    and candidates of one integer `random_state` have their initialisations in common. The same
-    seed draws the numbers that scikit-learn draws.
+    and candidates of one integer `random_state` have their initialisations in common. The same seed
+    draws the numbers that scikit-learn draws.
 
     Parameters
     ----------

@@ -153,7 +153,7 @@ def _not_one(estimator, base):
         why = own_map_words(estimator)
         if why is not None:
             return why
-        return f"{named} is none of the linear steps that join the pass (gpuml's {_listed(STEPS)})"
+        return f"{named} is not one of gpuml's linear steps ({_listed(STEPS)})"
     if kind.__name__ in NEIGHBOURS and is_known(estimator):
         return f"{kind.__name__} searches for neighbours in each training set"
     if supports_multifit(estimator):

@@ -42,8 +42,8 @@ class LinearSVC(LinearClassifier, LinearMachine, sk.LinearSVC):
     :math:`|w|_1 + |b| / c`. For more classes there is such a machine for each, with y = 1 for its
     rows and -1 for all others, and the largest value wins.
 
-    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
-    CuPy, torch and other device arrays where they are. The squared hinge is minimised by
+    The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
+    lists; CuPy, torch and other device arrays stay on theirs. The squared hinge is minimised by
     quasi-Newton steps with the Hessian of the rows inside the margin, with an l1 penalty by
     proximal Newton steps. The hinge is minimised to its optimum, by an interior-point method on the
     rows near the margin, in float64.

@@ -35,9 +35,9 @@ class LinearSVR(LinearPredictor, LinearMachine, sk.LinearSVR):
     penalised as the coefficient of a feature that is c everywhere. With
     ``loss="squared_epsilon_insensitive"`` the maximum is squared.
 
-    NumPy, pandas, polars and lists are worked on where ``gpuml.set_config(device=...)`` says;
-    CuPy, torch and other device arrays where they are. The loss with kinks is minimised to its
-    optimum, by an interior-point method on the rows near them, in float64; its square by
+    The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
+    lists; CuPy, torch and other device arrays stay on theirs. The loss with kinks is minimised to
+    its optimum, by an interior-point method on the rows near them, in float64; its square by
     quasi-Newton steps with the Hessian of the rows beyond epsilon.
 
     In a `gpuml.model_selection` search, all values of `C`, `epsilon`, `fit_intercept` and

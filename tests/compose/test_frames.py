@@ -167,7 +167,7 @@ ENCODES = r"drop it, or encode it with OneHotEncoder in a ColumnTransformer\."
 def test_errors_about_text_say_what_encodes_it(model, kind):
     X = KINDS[kind]()
     names = ["size", "town"]
-    with pytest.raises(ValueError, match=rf"Column 'town' holds no numbers: {ENCODES}"):
+    with pytest.raises(ValueError, match=rf"Column 'town' is not numeric: {ENCODES}"):
         model.fit(X[names] if hasattr(X, "iloc") else X.select(names))
 
 

@@ -460,7 +460,7 @@ REASONS = [
     (
         make_pipeline(SplineTransformer(), Ridge()),
         {"ridge__alpha": ALPHAS},
-        "SplineTransformer() is none of the linear steps",
+        "SplineTransformer() is not one of gpuml's linear steps",
     ),
     (Ridge(), {"alpha": ALPHAS}, None),
 ]

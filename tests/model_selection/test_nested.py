@@ -397,7 +397,7 @@ def test_classifiers_behind_other_steps(classes, n_fits):
 
 
 ALONE_BEHIND = {
-    "none of the linear steps": [SimpleImputer(), ours.GridSearchCV(Ridge(), ALPHAS)],
+    "not one of gpuml's linear steps": [SimpleImputer(), ours.GridSearchCV(Ridge(), ALPHAS)],
     "search over the whole pipeline": [
         ColumnTransformer([("all", StandardScaler(), slice(0, 10))]),
         ours.GridSearchCV(Ridge(), ALPHAS),

@@ -122,12 +122,12 @@ TABLE = {
     ),
     "their imputer": (
         *(make_pipeline(SimpleImputer(strategy="median"), Ridge()), BEHIND, dense(), {}),
-        *(SharedSteps, "SimpleImputer(strategy='median') is none of the linear steps"),
+        *(SharedSteps, "SimpleImputer(strategy='median') is not one of gpuml's linear steps"),
     ),
     "different first steps": (
         make_pipeline(SplineTransformer(), Ridge()),
         [{"splinetransformer__degree": d} for d in (1, 2)],
-        *(dense(), {}, OneByOne, "SplineTransformer() is none of the linear steps"),
+        *(dense(), {}, OneByOne, "SplineTransformer() is not one of gpuml's linear steps"),
     ),
     "clip": (
         *(make_pipeline(MinMaxScaler(clip=True), Ridge()), BEHIND, dense(), {}),

@@ -114,7 +114,7 @@ def test_who_has_ways_of_its_own_is_fitted_by_them():
     assert_allclose(
         search.best_estimator_[0].transform(X), 2 * PolynomialFeatures().fit_transform(X)
     )
-    assert "Twice() is none of the linear steps" in str(search.plan_)
+    assert "Twice() is not one of gpuml's linear steps" in str(search.plan_)
 
 
 def test_sparse_rows_say_why_they_are_fitted_otherwise():

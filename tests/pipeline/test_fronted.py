@@ -99,4 +99,4 @@ def test_the_plan_names_the_step_that_does_not_join(table):
 
     pipeline = Pipeline([("fill", Own()), ("model", Ridge())])
     outlook = str(GridSearchCV(pipeline, {"model__alpha": [0.1, 9.0]}).explain(*table))
-    assert "Own() is none of the linear steps" in outlook
+    assert "Own() is not one of gpuml's linear steps" in outlook

@@ -1,6 +1,6 @@
 """How late will a flight be? Choose components of a PCA and the penalty of a ridge regression.
 
-    python examples/pipeline_search.py [--rows N] [--output DIR] [--device auto|cpu|cuda]
+    python benchmarks/programs/pipeline_search.py [--rows N] [--output DIR] [--device ...]
 
 The flights out of New York in 2013 (some 327,000 x 150; predict the delay on arrival) go through
 StandardScaler, PCA and Ridge. One search over a scikit-learn Pipeline of gpuml's steps tries every

@@ -1,6 +1,6 @@
 """How far off may a prediction be? Intervals from the residuals of cross-validation.
 
-    python examples/prediction_intervals.py [--rows N] [--coverage 0.9]
+    python benchmarks/programs/prediction_intervals.py [--rows N] [--coverage 0.9]
 
 A target with noise (Friedman's function: products, a square and lines of ten features), and a
 ridge regression of products of features. `ConformalRegressor` puts intervals around its

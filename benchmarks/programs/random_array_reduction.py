@@ -1,7 +1,7 @@
 """Reduce a random array of 2 TB on GPUs, or of 1 GB on a laptop.
 
-    python examples/random_array_reduction.py [--size BYTES] [--output DIR] [--device ...]
-    python examples/random_array_reduction.py --size 2TB --chunk 10000        # on GPUs
+    python benchmarks/programs/random_array_reduction.py [--size BYTES] [--output DIR]
+    python benchmarks/programs/random_array_reduction.py --size 2TB --chunk 10000  # on GPUs
 
 "GPU Dask Arrays, first steps" (M. Rocklin, 3 January 2019,
 https://blog.dask.org/2019/01/03/dask-array-gpus-first-steps) makes a square array of normal random

@@ -1,9 +1,9 @@
 """Choose the penalty of a ridge regression, with gpuml and with scikit-learn.
 
-    python examples/grid_search_ridge.py [--rows N] [--output DIR] [--device auto|cpu|cuda]
+    python benchmarks/programs/grid_search_ridge.py [--rows N] [--output DIR] [--device ...]
 
 Two data sets: scikit-learn's diabetes as it is (442 x 10), and the flights out of New York in 2013
-(some 327,000 x 150; predict the delay on arrival). On each, both libraries search the same grid of
+(about 327,000 x 150; predict the delay on arrival). On each, both libraries search the same grid of
 penalties with the same five folds. The script prints what they found and how long they took, and
 draws the validation curves. It fails if they do not agree.
 

@@ -1,6 +1,7 @@
 """Which flights will be late? Choose the penalty of a logistic regression, with several scores.
 
-    python examples/classification_search.py [--data flights|breast_cancer|both] [--rows N]
+    python benchmarks/programs/classification_search.py [--rows N] \\
+        [--data flights|breast_cancer|both]
 
 Two data sets: the flights out of New York in 2013 (is one more than 15 minutes late on arrival,
 from what is known before it leaves?) and scikit-learn's breast cancer. On each, one search fits 10

@@ -1,6 +1,6 @@
 """Which models should you average? Hill climbing over out-of-fold predictions.
 
-    python examples/ensemble_selection.py [--rows N] [--steps N] [--bags N]
+    python benchmarks/programs/ensemble_selection.py [--rows N] [--steps N] [--bags N]
 
 Ten models of one target with noise (Friedman's function: products, a square and lines of ten
 features): ridge regressions of the features as they are, of their products and of splines, nearest

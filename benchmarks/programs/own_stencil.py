@@ -1,7 +1,7 @@
 """Put your own step into a search: a stencil in numba.cuda, before PCA.
 
-    python examples/own_stencil.py [--images N] [--output DIR] [--device auto|cpu|cuda]
-    python examples/own_stencil.py --images 160000 --rival-images 1000   # on a GPU
+    python benchmarks/programs/own_stencil.py [--images N] [--output DIR] [--device ...]
+    python benchmarks/programs/own_stencil.py --images 160000 --rival-images 1000  # on a GPU
 
 Handwritten digits, enlarged, moved about and buried in noise. `Smooth` is a class of this script:
 it replaces each pixel by the mean of the nine around it, as often as its parameter `rounds` says.

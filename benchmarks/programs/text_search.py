@@ -1,6 +1,6 @@
 """What is a text about? Choose the penalty of a logistic regression on hashed words.
 
-    python examples/text_search.py [--texts N] [--device auto|cpu|cuda]
+    python benchmarks/programs/text_search.py [--texts N] [--device ...]
 
 Texts with topics are generated (`gpuml.datasets.make_texts`; nothing is downloaded), in the manner
 of 20 newsgroups. HashingVectorizer counts their words in 2^15 columns, of which many stay empty,

@@ -1,6 +1,6 @@
 """Search on a cluster of this machine, while workers are killed.
 
-    python examples/cluster_search.py [--rows N] [--workers N] [--output DIR] [--device ...]
+    python benchmarks/programs/cluster_search.py [--rows N] [--workers N] [--output DIR]
 
 How late will a flight be, and which will be late at all? Flights out of New York in 2013 (some
 150 features) are placed on the workers once: one worker for each GPU, or a few for the cores of the

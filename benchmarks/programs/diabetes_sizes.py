@@ -1,7 +1,7 @@
 """Ridge searches of the GPU and Dask literature: 28 KB, 2.8, 28 and 2,800 MB.
 
-    python examples/diabetes_sizes.py [--output DIR] [--device auto|cpu|cuda]
-    python examples/diabetes_sizes.py --largest           # 2.8 GB too; the default on a GPU
+    python benchmarks/programs/diabetes_sizes.py [--output DIR] [--device ...]
+    python benchmarks/programs/diabetes_sizes.py --largest  # 2.8 GB too; the default on a GPU
 
 In March 2019 "cuML and Dask hyperparameter optimization" (B. Zaitlen,
 https://blog.dask.org/2019/03/27/dask-cuml) searched ten penalties of a ridge regression on five

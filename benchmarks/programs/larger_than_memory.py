@@ -1,7 +1,7 @@
 """Decompose a matrix that is larger than memory.
 
-    python examples/larger_than_memory.py [--rows N] [--output DIR] [--device auto|cpu|cuda]
-    python examples/larger_than_memory.py --rows 1000000 --columns 20000 --dtype uint8 \\
+    python benchmarks/programs/larger_than_memory.py [--rows N] [--output DIR] [--device ...]
+    python benchmarks/programs/larger_than_memory.py --rows 1000000 --columns 20000 --dtype uint8 \\
         --memory 4GB --threads 8 --contenders svd             # 20 GB on a laptop, or on a GPU
 
 A matrix is written to Zarr, chunk by chunk, and decomposed in processes of their own. On a CPU each

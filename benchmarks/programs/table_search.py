@@ -1,6 +1,6 @@
 """Which flights will be late? Search a table with categories and missing values.
 
-    python examples/table_search.py [--rows N] [--rival-rows N]
+    python benchmarks/programs/table_search.py [--rows N] [--rival-rows N]
 
 The flights out of New York in 2013, joined to the weather of the hour at their airport, are a table
 as people have them: numbers, of which some are missing, and names of carriers, airports and 4,000

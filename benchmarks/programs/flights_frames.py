@@ -1,7 +1,7 @@
 """From CSV files to a model on the workers: group-by, joins and two searches.
 
-    python examples/flights_frames.py [--repeat N] [--output DIR] [--device auto|cpu|cuda]
-    python examples/flights_frames.py --repeat 1000                   # 9 GB of CSV, for GPUs
+    python benchmarks/programs/flights_frames.py [--repeat N] [--output DIR] [--device ...]
+    python benchmarks/programs/flights_frames.py --repeat 1000  # 9 GB of CSV, for GPUs
 
 The flights out of New York in 2013 are written to CSV files, at least one for each month, and as
 many times as `--repeat` says. Then Dask DataFrames, of cuDF on GPUs, do what one does with such
