@@ -50,7 +50,7 @@ RULES = {
     ),
     # Models that travel: pickles, scikit-learn's twins, files.
     "gpuml._persistence": (
-        *(*ARRAYS, "gpuml.__version__", "gpuml._sklearn", "gpuml.exceptions", "sklearn"),
+        *(*ARRAYS, "fsspec", "gpuml.__version__", "gpuml._sklearn", "gpuml.exceptions", "sklearn"),
     ),
     "gpuml.persistence": (
         *(*ARRAYS, "gpuml.__path__", "gpuml._persistence", "gpuml._sklearn", "gpuml.metrics"),
@@ -176,7 +176,7 @@ RULES = {
             "gpuml.svm",
         ),
     ),
-    "gpuml_dask": ("cloudpickle", "dask", "distributed", "fsspec", "joblib", "sklearn"),
+    "gpuml_dask": ("cloudpickle", "dask", "distributed", "joblib", "sklearn"),
 }
 # The modules of gpuml that gpuml_dask may import, each by itself; those below them are not meant.
 OF_GPUML = (
@@ -186,7 +186,7 @@ OF_GPUML = (
     "gpuml.naive_bayes",
     *("gpuml.preprocessing", "gpuml.svm"),
     # Rows, wherever they are, and what is asked of those who have some of them.
-    *("gpuml.data", "gpuml.divided", "gpuml.divided.fitting", "gpuml._persistence.files"),
+    *("gpuml.data", "gpuml.divided", "gpuml.divided.fitting", "gpuml._persistence.tokens"),
     *("gpuml.divided.quantiles", "gpuml.solvers.loss_rows"),
     # A search: what it is given, how its candidates are grouped, and the fits of one machine.
     *("gpuml.metrics", "gpuml.model_selection.candidates"),
@@ -197,6 +197,7 @@ OF_GPUML = (
     *("gpuml.model_selection.prefix_keys", "gpuml.model_selection.prefixes"),
     *("gpuml.model_selection.fitted_prefixes", "gpuml.model_selection.residence"),
     *("gpuml.model_selection.one_pass", "gpuml.model_selection.search"),
+    "gpuml.model_selection.resuming",
     # Adaptive searches: rounds, and models that learn call by call.
     *("gpuml.model_selection.halving", "gpuml.model_selection.hyperband"),
     "gpuml.model_selection.grown",

@@ -29,8 +29,8 @@ FOR_AUTHORS = {
         *("penalties", "persistence", "reading", "resampling", "solvers"),  # `save` is of gpuml
     },
     "gpuml_dask": {
-        *("client", "cluster", "fitting", "near", "on_start", "planning", "resuming", "rows"),
-        *("scores", "searching", "sums", "tokens", "waiting"),
+        *("client", "cluster", "fitting", "near", "on_start", "planning", "rows"),
+        *("scores", "searching", "sums", "waiting"),
     },
 }
 

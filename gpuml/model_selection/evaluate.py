@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -108,10 +108,13 @@ class Evaluator:
 
     def with_splits(self, splits: Sequence[AnySplit]) -> "Evaluator":
         """An evaluator of the same rows with other splits; both share the rows on a device."""
-        other = Evaluator(replace(self.job, splits=splits))
+        other = self._like(replace(self.job, splits=splits))
         other._known = self._known
         other._rows = self._rows.with_splits(splits)
         return other
+
+    def _like(self, job):
+        return Evaluator(job)
 
     def evaluate(self, candidates: Sequence[Mapping[str, Any]]) -> Results:
         """Results as scikit-learn's `_fit_and_score` returns them, by candidate and split."""
@@ -399,21 +402,30 @@ class Evaluator:
     def _fit_on(self, rows: Residence, params, refused, positions: list[int]) -> list[Results]:
         job = self.job
         parallel, why = workers_for(rows, job.n_jobs, job.pre_dispatch)
+        known, store = self._stored_fits(params)
 
         def note(candidate, split, result):
             if self._table:  # a round is in progress
                 self._single[positions[candidate], split] = result
+            store(candidate, split, result)
 
+        self._single.update({(positions[c], split): each for (c, split), each in known.items()})
         with self._bar(len(params) * len(rows.splits), len(params)) as bar:
-            how = params, parallel, bar.advance, note, self.grown
+            how = params, parallel, bar.advance, note, self.grown, known
             table, by_task = fit_splits(job.estimator, rows, *how)
-        results = [result for each in table for result in each]
-        for refusal, each in zip(refused, table, strict=True):
-            for result in each:
-                result["made"] = result.get("made", Made()).after(refusal)
+        results = []
+        for c, each in enumerate(table):
+            for split, result in enumerate(each):
+                if (c, split) not in known:
+                    result["made"] = result.get("made", Made()).after(refused[c])
+                    results.append(result)
         error_score = job.task.error_score
         self.steps += steps_of(results, rows.place, why, by_task=by_task, error_score=error_score)
         return table
+
+    def _stored_fits(self, params) -> tuple[Mapping[tuple[int, int], Any], Callable[..., None]]:
+        """Results by candidate and split that need no fit, and a function that stores others."""
+        return {}, lambda candidate, split, result: None
 
     def fit_all(self, params: Mapping[str, Any]) -> Any:
         """The model of a candidate on all rows, fitted by itself in the place that it needs."""

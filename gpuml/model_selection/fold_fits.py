@@ -5,6 +5,7 @@ If workers divide the candidates, they divide them between `families`.
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -43,6 +44,7 @@ from gpuml.protocol import group_candidates, supports_multifit
 from gpuml.resampling.multifit import offers_multifit
 
 Candidates = list[tuple[Mapping[str, Any] | None, Progress]]
+NOTHING_KNOWN: Mapping[tuple[int, int], dict[str, Any]] = MappingProxyType({})
 
 
 def fit_fold(
@@ -137,6 +139,7 @@ def fit_splits(
     advance: Callable[[int], None],
     note: Callable[[int, int, dict[str, Any]], None],
     grown: Grown | None = None,
+    known: Mapping[tuple[int, int], dict[str, Any]] = NOTHING_KNOWN,
 ) -> tuple[list[list[dict[str, Any]]], bool]:
     """Fit and score candidates on all splits of some rows.
 
@@ -154,6 +157,8 @@ def fit_splits(
         done, of others when they come back.
     grown : Grown, optional
         Ensembles of the round before, in adaptive searches; those of this one are added.
+    known : dict of (int, int) to dict, optional
+        Results by candidate and split that need no fit.
 
     Returns
     -------
@@ -165,7 +170,12 @@ def fit_splits(
     n_splits, ticks = len(rows.splits), _Ends(advance, note)
     order = chunk_order(estimator, params)
     chunks = [[order[i] for i in chunk] for chunk in _chunks(len(params), n_splits, parallel)]
-    work = [(s, chunk) for s in range(n_splits) for chunk in chunks]
+    missing = [
+        (s, [c for c in chunk if (c, s) not in known]) for s in range(n_splits) for chunk in chunks
+    ]
+    work = [(s, chunk) for s, chunk in missing if chunk]
+    n_done = len(known)
+    ticks.up_to(n_done)
     before = None if grown is None else grown.before(estimator, params, n_splits)
     tasks = [
         replace(
@@ -187,8 +197,7 @@ def fit_splits(
         )
         for s, chunk in work
     )
-    table: list[list[dict[str, Any]]] = [[{}] * n_splits for _ in params]
-    n_done = 0
+    table = [[known.get((c, s), {}) for s in range(n_splits)] for c in range(len(params))]
     for (s, chunk), results in zip(work, done, strict=True):
         n_done += len(chunk)
         ticks.up_to(n_done)

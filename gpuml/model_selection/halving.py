@@ -3,6 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
+import numpy as np
+
 # This import puts scikit-learn's classes into `sklearn.model_selection`.
 import sklearn.experimental.enable_halving_search_cv  # noqa: F401
 from sklearn import model_selection as sk
@@ -99,6 +101,8 @@ class HalvingGridSearchCV(OnePassHalving, sk.HalvingGridSearchCV):
     n_jobs : int or None, default=None
         As for `GridSearchCV`.
     verbose : int, default=0
+    checkpoint : str, path or None, default=None
+        As for `GridSearchCV`.
 
     Attributes
     ----------
@@ -141,6 +145,45 @@ class HalvingGridSearchCV(OnePassHalving, sk.HalvingGridSearchCV):
     ([9, 3, 1], [49, 147, 441])
     """
 
+    def __init__(
+        self,
+        estimator,
+        param_grid,
+        *,
+        factor=3,
+        resource="n_samples",
+        max_resources: Any = "auto",
+        min_resources: Any = "exhaust",
+        aggressive_elimination=False,
+        cv: Any = 5,
+        scoring=None,
+        refit=True,
+        error_score: Any = np.nan,
+        return_train_score=True,
+        random_state=None,
+        n_jobs=None,
+        verbose=0,
+        checkpoint: Any = None,
+    ):
+        super().__init__(
+            estimator,
+            param_grid,
+            factor=factor,
+            resource=resource,
+            max_resources=max_resources,
+            min_resources=min_resources,
+            aggressive_elimination=aggressive_elimination,
+            cv=cv,
+            scoring=scoring,
+            refit=refit,
+            error_score=error_score,
+            return_train_score=return_train_score,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.checkpoint = checkpoint
+
 
 class HalvingRandomSearchCV(OnePassHalving, sk.HalvingRandomSearchCV):
     """Search over candidates drawn from distributions by successive halving.
@@ -159,7 +202,7 @@ class HalvingRandomSearchCV(OnePassHalving, sk.HalvingRandomSearchCV):
         Not "exhaust" together with `n_candidates`.
     factor, resource, max_resources, aggressive_elimination, cv, scoring, refit, error_score
         As for `HalvingGridSearchCV`.
-    return_train_score, n_jobs, verbose
+    return_train_score, n_jobs, verbose, checkpoint
         As for `HalvingGridSearchCV`.
     random_state : int, RandomState instance or None, default=None
         Seed of the candidates and of the rows drawn.
@@ -183,3 +226,44 @@ class HalvingRandomSearchCV(OnePassHalving, sk.HalvingRandomSearchCV):
     >>> search.fit(X, y).n_resources_
     [49, 147, 441]
     """
+
+    def __init__(
+        self,
+        estimator,
+        param_distributions,
+        *,
+        n_candidates: Any = "exhaust",
+        factor=3,
+        resource="n_samples",
+        max_resources: Any = "auto",
+        min_resources: Any = "smallest",
+        aggressive_elimination=False,
+        cv: Any = 5,
+        scoring=None,
+        refit=True,
+        error_score: Any = np.nan,
+        return_train_score=True,
+        random_state=None,
+        n_jobs=None,
+        verbose=0,
+        checkpoint: Any = None,
+    ):
+        super().__init__(
+            estimator,
+            param_distributions,
+            n_candidates=n_candidates,
+            factor=factor,
+            resource=resource,
+            max_resources=max_resources,
+            min_resources=min_resources,
+            aggressive_elimination=aggressive_elimination,
+            cv=cv,
+            scoring=scoring,
+            refit=refit,
+            error_score=error_score,
+            return_train_score=return_train_score,
+            random_state=random_state,
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+        self.checkpoint = checkpoint

@@ -94,6 +94,9 @@ class HyperbandSearchCV(OnePassSearch):
         Models that are trained side by side where they are not trained at once.
     error_score : "raise" or number, default=nan
         Score of a candidate that fails, which is then trained no more.
+    checkpoint : str, path or None, default=None
+        As for `GridSearchCV`. Must be None where models learn call by call, as their states are not
+        stored.
 
     Attributes
     ----------
@@ -178,6 +181,8 @@ class HyperbandSearchCV(OnePassSearch):
     refit = True
     cv = None
     return_train_score = False
+    # What searches can't have whose models learn call by call.
+    _not_by_calls: ClassVar[dict] = {"checkpoint": "states of models are not stored"}
 
     def __init__(
         self,
@@ -197,6 +202,7 @@ class HyperbandSearchCV(OnePassSearch):
         chunk_size=None,
         n_jobs=None,
         error_score: Any = np.nan,
+        checkpoint: Any = None,
     ):
         self.estimator = estimator
         self.parameters = parameters
@@ -213,6 +219,7 @@ class HyperbandSearchCV(OnePassSearch):
         self.chunk_size = chunk_size
         self.n_jobs = n_jobs
         self.error_score = error_score
+        self.checkpoint = checkpoint
 
     @property
     def metadata(self) -> dict:
@@ -301,6 +308,7 @@ class HyperbandSearchCV(OnePassSearch):
         """The trainer of the models; a subclass may have its own."""
         estimator = clone(self.estimator)
         if self._resource() == CALLS:
+            self._check_by_calls()
             task = with_classes(estimator, y, task)
             lesson = Lesson(estimator, seed, blocks.order(self.max_iter), task)
             return CallByCall(lesson, blocks, X, y, self.n_jobs)
@@ -308,6 +316,14 @@ class HyperbandSearchCV(OnePassSearch):
         return MoreOfAResource(
             self._make_evaluator, job, blocks, self.max_iter, self._resource(), seed
         )
+
+    def _check_by_calls(self):
+        for name, why in self._not_by_calls.items():
+            if getattr(self, name) is not None:
+                raise ValueError(
+                    f"{name}= cannot be used with resource='{CALLS}': {why}. Use "
+                    f"resource='{ROWS}' or a parameter, or {name}=None."
+                )
 
     def _set_results(self, trainer, runs, scorer):
         entries = [entry for run in runs for entry in run.entries]

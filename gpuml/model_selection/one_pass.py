@@ -42,6 +42,7 @@ from gpuml.model_selection.one_by_one import (
 )
 from gpuml.model_selection.out_of_bag import OUT_OF_BAG, OutOfBag, check_search
 from gpuml.model_selection.residence import all_estimators, place_name
+from gpuml.model_selection.resuming import Checkpoints, ResumingEvaluator, check_storable
 from gpuml.model_selection.rounds import Rounds, given_params
 from gpuml.resampling.split import check_splitter, split_rows
 
@@ -62,6 +63,8 @@ class OnePassSearch(Travels, BaseSearchCV):
 
     # Predictions to keep: a parameter of searches with one round on one device.
     return_predictions: bool | str = False
+    # Where finished work is stored: a parameter of searches with candidates known in advance.
+    checkpoint: Any = None
     # Whether later rounds fit the same rows with more of a resource.
     _asks_for_more = False
 
@@ -77,7 +80,14 @@ class OnePassSearch(Travels, BaseSearchCV):
 
     def _make_evaluator(self, job: Job) -> Any:
         """The evaluator that fits and scores candidates; a subclass may have its own."""
-        return evaluator_of(job)
+        checkpoints = self._checkpoints()
+        return evaluator_of(job) if checkpoints is None else ResumingEvaluator(job, checkpoints)
+
+    def _checkpoints(self, **options: Any) -> Checkpoints | None:
+        """The checkpoints of a fit."""
+        if self.checkpoint is None:
+            return None
+        return Checkpoints(self.checkpoint, getattr(self, "random_state", None), **options)
 
     def _split(self, cv: Any, X: Any, y: Any, params: Mapping[str, Any]) -> Sequence[AnySplit]:
         """The splits of a round."""
@@ -125,9 +135,12 @@ class OnePassSearch(Travels, BaseSearchCV):
             a warning says what is missing.
         """
         X, y, params = stored(X, y, params)
+        if self.checkpoint is not None:
+            check_storable(self, X)
         if self._is_watched(X):
             ours = "return_predictions" if self.return_predictions else None
             ours = "cv='oob'" if self._is_out_of_bag() else ours
+            ours = ours if self.checkpoint is None else "checkpoint"
             if ours is not None:
                 raise ValueError(
                     f"{ours} needs gpuml's fits, and callbacks follow scikit-learn's, "
@@ -299,6 +312,8 @@ class OnePassSearch(Travels, BaseSearchCV):
             return f"{kind.__name__} has its own fit"
         if self.return_predictions:
             return "return_predictions=True keeps predictions; leave it out"
+        if self.checkpoint is not None:
+            return "its checkpoint is of one data set, and each split has others; leave it out"
         if any(getattr(part, "_skl_callbacks", None) for part in all_estimators(self)):
             return "callbacks follow every single fit"
         if getattr(self, "random_state", 0) is None:

@@ -54,6 +54,10 @@ class GridSearchCV(OnePassSearch, sk.GridSearchCV):
     return_predictions : bool or str, default=False
         Which predictions for held-out rows to keep for each candidate: True or "predict",
         "predict_proba", "predict_log_proba" or "decision_function". Each row must be held out once.
+    checkpoint : str, path or None, default=None
+        A folder, or a URL that fsspec knows. Finished work is stored there; a search that was
+        interrupted does only the missing work when you fit it again, with the same scores. Models
+        and predictions are not stored. Rows have to be in memory.
 
     Attributes
     ----------
@@ -109,6 +113,7 @@ class GridSearchCV(OnePassSearch, sk.GridSearchCV):
         error_score: Any = np.nan,
         return_train_score=False,
         return_predictions: bool | str = False,
+        checkpoint: Any = None,
     ):
         super().__init__(
             estimator,
@@ -123,6 +128,7 @@ class GridSearchCV(OnePassSearch, sk.GridSearchCV):
             return_train_score=return_train_score,
         )
         self.return_predictions = return_predictions
+        self.checkpoint = checkpoint
 
 
 class RandomizedSearchCV(OnePassSearch, sk.RandomizedSearchCV):
@@ -140,7 +146,7 @@ class RandomizedSearchCV(OnePassSearch, sk.RandomizedSearchCV):
         Number of candidates.
     scoring, n_jobs, refit, cv, verbose, pre_dispatch, error_score, return_train_score
         As for `GridSearchCV`.
-    return_predictions
+    return_predictions, checkpoint
         As for `GridSearchCV`.
     random_state : int, RandomState instance or None, default=None
         Seed of the draws.
@@ -183,6 +189,7 @@ class RandomizedSearchCV(OnePassSearch, sk.RandomizedSearchCV):
         error_score: Any = np.nan,
         return_train_score=False,
         return_predictions: bool | str = False,
+        checkpoint: Any = None,
     ):
         super().__init__(
             estimator,
@@ -199,3 +206,4 @@ class RandomizedSearchCV(OnePassSearch, sk.RandomizedSearchCV):
             return_train_score=return_train_score,
         )
         self.return_predictions = return_predictions
+        self.checkpoint = checkpoint

@@ -15,7 +15,7 @@ import array_api_compat
 import numpy as np
 from scipy import sparse
 
-from gpuml_dask.tokens import token_of
+from gpuml._persistence.tokens import token_of
 
 FRAMES = ("pandas", "polars", "cudf")
 MOST_NAMED = 5

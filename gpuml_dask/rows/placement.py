@@ -16,6 +16,7 @@ from distributed import Client, Future
 from sklearn.utils import check_consistent_length
 
 from gpuml import get_config
+from gpuml._persistence.tokens import token_of
 from gpuml_dask.client import HOW_TO_CONNECT, current_client, thread_lent
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.planning.plan import DIVIDED_FROM_BYTES, room_for_rows
@@ -32,7 +33,6 @@ from gpuml_dask.rows.inputs import (
 )
 from gpuml_dask.rows.sending import Homes, gpu_resources
 from gpuml_dask.rows.unread import digest, is_kept, unread_rows
-from gpuml_dask.tokens import token_of
 from gpuml_dask.waiting import answers, check_client, facts_of, in_touch
 
 __all__ = ["Placed", "Table", "place"]
@@ -69,6 +69,10 @@ class Placed:
     def revive(self) -> bool:
         """Make again what was lost."""
         return self.table.revive()
+
+    def content_token(self) -> str:
+        """A token of the values, for checkpoints; see `Table.content_token`."""
+        return f"{self.name} of {self.table.content_token()}"
 
     def __len__(self):
         return self.shape[0]

@@ -1,7 +1,7 @@
 """Adaptive searches over the workers of a Dask cluster: successive halving and Hyperband."""
 
 from itertools import accumulate
-from typing import Any
+from typing import Any, ClassVar
 from uuid import uuid4
 
 import numpy as np
@@ -20,12 +20,6 @@ from gpuml_dask.searching.search import ClusterSearch
 from gpuml_dask.searching.session import Session
 from gpuml_dask.searching.tasks import with_columns
 from gpuml_dask.waiting import answers, patience
-
-# What searches can't have whose models learn call by call.
-NOT_BY_CALLS = {
-    "checkpoint": "states of models are not stored",
-    "fit_timeout": "a model is trained by many tasks, none of which is a fit",
-}
 
 
 class AdaptiveClusterSearch(ClusterSearch):
@@ -123,6 +117,11 @@ class HyperbandSearchCV(AdaptiveClusterSearch, hyperband.HyperbandSearchCV):
     (69, True)
     """
 
+    _not_by_calls: ClassVar[dict] = {
+        **hyperband.HyperbandSearchCV._not_by_calls,
+        "fit_timeout": "a model is trained by many tasks, none of which is a fit",
+    }
+
     def _bounds(self, X: Any) -> tuple[int, ...]:
         if isinstance(X, Placed) and self.chunk_size is None:
             return (0, *accumulate(X.table.sizes))
@@ -132,12 +131,7 @@ class HyperbandSearchCV(AdaptiveClusterSearch, hyperband.HyperbandSearchCV):
         session = self._session
         if session is None or self._resource() != hyperband.CALLS:
             return super()._make_trainer(X, y, blocks, task, seed)
-        for name, why in NOT_BY_CALLS.items():
-            if getattr(self, name) is not None:
-                raise ValueError(
-                    f"{name}= cannot be used with resource='partial_fit': {why}. Use "
-                    f"resource='n_samples' or a parameter, or {name}=None."
-                )
+        self._check_by_calls()
         if isinstance(y, Placed):
             labels = _labels(session.client, y) if is_classifier(self.estimator) else None
         else:

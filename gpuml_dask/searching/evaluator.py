@@ -15,12 +15,12 @@ from gpuml.data import AnySplit
 from gpuml.model_selection.candidates import Plan, Step, refusal_of, tell_unrepeated
 from gpuml.model_selection.evaluate import Job, Results, progress_bar
 from gpuml.model_selection.grown import Grown, why_rounds_anew
+from gpuml.model_selection.resuming import Checkpoints
 from gpuml.model_selection.route import AtOnce, route, warn_of_unused
 from gpuml.protocol import Group
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.planning.needs import Placing
 from gpuml_dask.planning.worker_kinds import kinds_among, kinds_of
-from gpuml_dask.resuming.rounds import Checkpoints
 from gpuml_dask.rows.placement import Placed
 from gpuml_dask.searching.by_rows import ByRows, Facts, plan_for
 from gpuml_dask.searching.inputs import SearchInputs, send_rows

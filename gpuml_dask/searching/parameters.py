@@ -12,9 +12,6 @@ OF_CLUSTER = """\
 client : distributed.Client, address, cluster or None, default=None
     None is the current client. Without any, the search runs in this process. Pickles hold the
     address of its scheduler.
-checkpoint : str or None, default=None
-    A folder, or a URL that fsspec knows. What is finished is stored there; a search that was
-    cut off does only the missing work when it is fitted again.
 workers : str or list of str, default=None
     Addresses, names or hosts of the workers that do the work; None is all of them.
 priority : int, default=None

@@ -20,10 +20,10 @@ from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.fold_fits import families
 from gpuml.model_selection.one_by_one import Progress, announce_end, failed_fit
 from gpuml.model_selection.prefixes import shares_prefixes
+from gpuml.model_selection.resuming import FOUND, Finished
 from gpuml.protocol import Group
 from gpuml_dask.errors import ClusterError, FitTimeoutError
 from gpuml_dask.planning.worker_kinds import Kinds
-from gpuml_dask.resuming.rounds import Finished
 from gpuml_dask.searching.by_rows import Found
 from gpuml_dask.searching.placer import Placer, Spot
 from gpuml_dask.searching.running import Killed, Late
@@ -193,16 +193,20 @@ class Round:
         else:
             results = self._finished.group(group, late=True)
         for candidate, each in zip(group.positions, results or (), strict=bool(results)):
-            self.table[candidate] = dict(enumerate(each))
-            self._n_found += len(each)
+            self._enter_found(candidate, dict(enumerate(each)))
         return results is not None
 
     def _find_family(self, split, family):
         results = self._finished.family(split, [self.params[c] for c in family])
         for candidate, result in zip(family, results or (), strict=bool(results)):
-            self.table[candidate][split] = result
-            self._n_found += 1
+            self._enter_found(candidate, {split: result})
         return results is not None
+
+    def _enter_found(self, candidate, by_split):
+        self._n_found += len(by_split)
+        # A search of one machine, which may have begun, knows no workers.
+        bare = {"worker": "", "device": ""}
+        self.table[candidate].update({s: {**bare, **each} for s, each in by_split.items()})
 
     def _keep(self, unit):
         """Add a unit's results to what is finished."""
@@ -310,7 +314,7 @@ class Round:
         """What was done, alike things in one step."""
         steps = [self._step(why, place, done) for (why, place), done in self._done.items()]
         if self._n_found:
-            steps.insert(0, Step(self._n_found, 0, self._finished.url, "finished before"))
+            steps.insert(0, Step(self._n_found, 0, self._finished.url, FOUND))
         return [*self._divided, *steps]
 
     def _step(self, why, place, done):

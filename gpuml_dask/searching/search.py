@@ -22,7 +22,6 @@ from gpuml.model_selection.one_pass import OnePassSearch
 from gpuml_dask import predict
 from gpuml_dask._asked import asked_by
 from gpuml_dask.client import client_for
-from gpuml_dask.resuming.rounds import Checkpoints
 from gpuml_dask.rows.lazy import lives_on_workers
 from gpuml_dask.rows.placement import Placed
 from gpuml_dask.searching.drawing import draw, graph_of
@@ -46,7 +45,7 @@ STORED = (
     "dask.dataframe.read_parquet(path)."
 )
 NEEDS_CLUSTER = (
-    "checkpoint=, workers=, priority=, resources= and fit_timeout= need a cluster: start one with "
+    "workers=, priority=, resources= and fit_timeout= need a cluster: start one with "
     "gpuml_dask.local_client(), or give client=."
 )
 
@@ -80,7 +79,6 @@ class ClusterSearch(OnePassSearch):
         self,
         *args,
         client=None,
-        checkpoint=None,
         workers=None,
         priority=None,
         resources=None,
@@ -91,9 +89,8 @@ class ClusterSearch(OnePassSearch):
         **kwargs,
     ):
         super().__init__(*args, **kwargs)
-        self.client, self.checkpoint = client, checkpoint
+        self.client, self.fit_timeout = client, fit_timeout
         self.workers, self.priority, self.resources = workers, priority, resources
-        self.fit_timeout = fit_timeout
         self.scheduler, self.cache_cv, self.iid = scheduler, cache_cv, iid
 
     def fit(self, X, y=None, **params) -> Self:
@@ -131,7 +128,7 @@ class ClusterSearch(OnePassSearch):
         asked = asked_by(self)
         with client_for(self.client, self.scheduler) as client, dask.annotate(**asked):
             if client is None:
-                if self.checkpoint is not None or self.fit_timeout is not None or asked:
+                if self.fit_timeout is not None or asked:
                     raise ValueError(NEEDS_CLUSTER)
                 X, y, params = self._computed(X, y, params)
                 super().fit(X, y, **params)
@@ -141,7 +138,8 @@ class ClusterSearch(OnePassSearch):
                 raise TypeError(STORED)
             if self.return_predictions:
                 raise ValueError(NO_PREDICTIONS)
-            with Session(client, self._checkpoints(), self.fit_timeout) as session:
+            checkpoints = self._checkpoints(fit_timeout=self.fit_timeout)
+            with Session(client, checkpoints, self.fit_timeout) as session:
                 X, y, params = session.take(self, X, y, params)
                 self._session = session
                 try:
@@ -190,12 +188,6 @@ class ClusterSearch(OnePassSearch):
     def _outlook(self, job: Job, routes: Sequence[Any]) -> Outlook:
         here = super()._outlook if self._session is None else self._session.outlook
         return here(job, routes)
-
-    def _checkpoints(self):
-        if self.checkpoint is None:
-            return None
-        seed = getattr(self, "random_state", None)
-        return Checkpoints(self.checkpoint, seed, fit_timeout=self.fit_timeout)
 
     def _works_here(self) -> bool:
         return self._session is None

@@ -27,6 +27,7 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import gpuml
+from gpuml._persistence.checkpoint import Checkpoint
 from gpuml.decomposition import PCA
 from gpuml.linear_model import ElasticNet, Lasso, LogisticRegression, Ridge, RidgeClassifier
 from gpuml.model_selection import GridSearchCV as OneDevice
@@ -35,7 +36,6 @@ from gpuml.model_selection.fold_fits import families
 from gpuml.preprocessing import StandardScaler
 from gpuml_dask import model_selection
 from gpuml_dask.model_selection import GridSearchCV, RandomizedSearchCV
-from gpuml_dask.resuming.checkpoint import Checkpoint
 from gpuml_dask.rows.placement import place
 from gpuml_dask.searching.rounds import cut_families
 from tests.dask.idle import wait_until_idle
@@ -736,10 +736,19 @@ def test_a_search_that_was_cut_off_does_only_the_rest(client, rows, tmp_path, mo
         clone(search).set_params(param_grid={"alpha" if kind == "at once" else "a": [7]}).fit(X, y)
 
 
-def test_a_checkpoint_needs_a_cluster(rows, tmp_path):
-    search = GridSearchCV(Ridge(), {"alpha": ALPHAS}, checkpoint=tmp_path, scheduler="threads")
-    with pytest.raises(ValueError, match="need a cluster"):
-        search.fit(*rows[:2])
+@pytest.mark.parametrize("first", ["cluster", "machine"])
+def test_what_a_cluster_began_one_machine_resumes_and_back(client, rows, tmp_path, first):
+    X, y, _ = rows
+    grid = {"alpha": ALPHAS, "solver": ["cholesky", "svd"]}
+    search = GridSearchCV(Ridge(), grid, cv=3, refit=False, checkpoint=tmp_path)
+    places = {"cluster": {"client": client}, "machine": {"scheduler": "threads"}}
+    begun = clone(search).set_params(**places.pop(first)).fit(X, y)
+    for unit in list((tmp_path / "round-1").glob("*.unit.json"))[:1]:
+        unit.unlink()  # the other half is missing
+    ((_, other),) = places.items()
+    resumed = clone(search).set_params(**other).fit(X, y)
+    assert f"{3 * len(ALPHAS)} fits in 0 passes" in str(resumed.plan_)
+    assert_same_search(resumed, begun)
 
 
 class Timed(RegressorMixin, BaseEstimator):
@@ -799,6 +808,6 @@ def test_parameters_are_those_of_one_device_and_of_a_cluster(name):
         (p, theirs[p].default) for p in theirs
     ]
     asked = ["workers", "priority", "resources", "fit_timeout"]
-    assert list(ours)[-9:] == ["client", "checkpoint", *asked, "scheduler", "cache_cv", "iid"]
+    assert list(ours)[-9:] == ["checkpoint", "client", *asked, "scheduler", "cache_cv", "iid"]
     for parameter in set(ours) & set(theirs):
         assert ours[parameter].kind == theirs[parameter].kind

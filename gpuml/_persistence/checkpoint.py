@@ -1,4 +1,4 @@
-"""Finished parts of a search on disk, or in any store that fsspec knows, to resume from.
+"""Checkpoints: finished parts of a search in a folder, or in any store that fsspec knows.
 
 A checkpoint is a folder. Its manifest identifies the search; each finished unit of work has a file,
 written whole or not at all. Files are text (JSON), hold results and never code, and end with a
@@ -15,15 +15,13 @@ import time
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import fsspec
 import numpy as np
 import sklearn
 
-import gpuml
+from gpuml import __version__
 from gpuml._persistence.files import is_unfinished, replacing, unfinished_name
-from gpuml_dask.tokens import token_of
 
-__all__ = ["Checkpoint", "Manifest", "token_of"]
+__all__ = ["Checkpoint", "Manifest"]
 
 FORMAT, FORMAT_VERSION = "gpuml checkpoint", 1
 MANIFEST, SUFFIX = "manifest.json", ".unit.json"
@@ -49,7 +47,7 @@ Results = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Manifest:
-    """The identity of a search: a token of each part, see `token_of`.
+    """The identity of a search: a token of each part, see `gpuml._persistence.tokens`.
 
     Whatever changes results has to be in one of them: weights and other parameters of fit are in
     `data`, `error_score` and `return_train_score` in `scoring`.
@@ -65,7 +63,7 @@ class Manifest:
     @property
     def parts(self) -> dict[str, str]:
         """All of these, and the versions that made the results."""
-        versions = f"gpuml {gpuml.__version__}, scikit-learn {sklearn.__version__}"
+        versions = f"gpuml {__version__}, scikit-learn {sklearn.__version__}"
         return {**asdict(self), "versions": versions}
 
 
@@ -74,12 +72,16 @@ class Checkpoint:
 
     `key` is a name for this search within the folder, where several share it.
 
-    >>> manifest = Manifest("ridge", "3 alphas", "diabetes", "5 folds", "r2")
-    >>> checkpoint = Checkpoint("memory://example").open(manifest)
+    Examples
+    --------
+    >>> from tempfile import mkdtemp
+    >>> from gpuml._persistence.checkpoint import Checkpoint, Manifest
+    >>> manifest, folder = Manifest("ridge", "3 alphas", "diabetes", "5 folds", "r2"), mkdtemp()
+    >>> checkpoint = Checkpoint(folder).open(manifest)
     >>> checkpoint.get("group 0") is None
     True
     >>> checkpoint.put("group 0", [{"test_scores": 0.5, "fit_error": None}])
-    >>> Checkpoint("memory://example").open(manifest).get("group 0")
+    >>> Checkpoint(folder).open(manifest).get("group 0")
     [{'test_scores': 0.5, 'fit_error': None}]
     """
 
@@ -91,7 +93,7 @@ class Checkpoint:
         if not os.fspath(url):
             raise ValueError("checkpoint='' names no folder; None keeps nothing.")
         self.url, self.key = os.fspath(url), key
-        self._files, folder = fsspec.core.url_to_fs(self.url)
+        self._files, folder = _store_of(self.url)
         protocol = self._files.protocol
         self._protocols = {protocol} if isinstance(protocol, str) else set(protocol)
         self._folder = f"{folder.rstrip('/')}/{key}"
@@ -178,7 +180,7 @@ class Checkpoint:
         return [name for name in names if name and name != self.key]
 
     def _write(self, name, content):
-        header = {"format": FORMAT, "version": FORMAT_VERSION, "gpuml": gpuml.__version__}
+        header = {"format": FORMAT, "version": FORMAT_VERSION, "gpuml": __version__}
         body = f"{json.dumps(header)}\n{json.dumps(content)}\n"
         whole = f"{body}{_digest(body)}\n".encode("ascii")
         path = self._path(name)
@@ -210,7 +212,7 @@ class Checkpoint:
         if header.get("version") != FORMAT_VERSION:
             raise ValueError(
                 f"{path} is a checkpoint of format {header.get('version')}, written by gpuml "
-                f"{header.get('gpuml')}; this is gpuml {gpuml.__version__}, which reads format "
+                f"{header.get('gpuml')}; this is gpuml {__version__}, which reads format "
                 f"{FORMAT_VERSION}. {WHAT_TO_DO}"
             )
         body = b"\n".join(lines[:2]) + b"\n"
@@ -241,6 +243,34 @@ class Checkpoint:
                     os.remove(path)
             except FileNotFoundError:  # another process was faster
                 continue
+
+
+class _Folders:
+    """Folders of this machine, as a file system of fsspec, which is then not needed."""
+
+    protocol = "file"
+    makedirs = staticmethod(os.makedirs)
+
+    def invalidate_cache(self, path: str) -> None:
+        """Nothing is cached."""
+
+    def ls(self, path: str, detail: bool = False) -> list[str]:
+        return os.listdir(path)
+
+    def cat_file(self, path: str) -> bytes:
+        with open(path, "rb") as file:
+            return file.read()
+
+
+def _store_of(url):
+    """The file system of a folder or URL, and the path there."""
+    if "://" not in url and "::" not in url:
+        return _Folders(), os.path.abspath(url)
+    try:
+        import fsspec
+    except ImportError as error:
+        raise ImportError(f"{url} is stored by fsspec. Type: pip install fsspec") from error
+    return fsspec.core.url_to_fs(url)
 
 
 def _unit_name(unit_key):

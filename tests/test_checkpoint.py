@@ -21,9 +21,10 @@ from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from gpuml._persistence import checkpoint as module
+from gpuml._persistence.checkpoint import Checkpoint, Manifest
 from gpuml._persistence.files import unfinished_name
-from gpuml_dask.resuming import checkpoint as module
-from gpuml_dask.resuming.checkpoint import Checkpoint, Manifest, token_of
+from gpuml._persistence.tokens import token_of
 
 MANIFEST = Manifest("ridge", "alphas", "diabetes", "5 folds", "r2", "0")
 RESULTS = [
@@ -159,7 +160,7 @@ def test_all_that_differs_is_named(folder):
 
 def test_another_version_is_refused_with_both_named(folder, monkeypatch):
     Checkpoint(folder).open(MANIFEST)
-    monkeypatch.setattr(module.gpuml, "__version__", "99.0")
+    monkeypatch.setattr(module, "__version__", "99.0")
     with pytest.raises(ValueError, match=r"other versions .*this is gpuml 99\.0"):
         Checkpoint(folder).open(MANIFEST)
 
@@ -288,7 +289,7 @@ def test_open_comes_first(folder):
 
 KILLED = """
     import os, random, signal, sys, time
-    from gpuml_dask.resuming.checkpoint import Checkpoint, Manifest
+    from gpuml._persistence.checkpoint import Checkpoint, Manifest
 
     folder, seed = sys.argv[1], int(sys.argv[2])
     manifest = Manifest("ridge", "alphas", "diabetes", "5 folds", "r2", "0")

@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from gpuml._arrays import to_host
+
 BLOCK_BYTES = 16 << 20
 # Drawing from it changes it; a token only says that it is used.
 _GLOBAL_STATE = np.random.mtrand._rand
@@ -179,11 +181,7 @@ def _array_parts(x):
 
 
 def _to_host(x):
-    if isinstance(x, np.ndarray):
-        return x
-    from gpuml.divided import HOST, moved  # few tokens need it
-
-    return np.asarray(moved(x, HOST))
+    return x if isinstance(x, np.ndarray) else to_host(x)
 
 
 def _frame_parts(frame):

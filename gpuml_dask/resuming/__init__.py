@@ -1,1 +1,0 @@
-"""Finished parts of a search in a folder or a store, to resume from."""
