@@ -89,9 +89,9 @@ RULES = {
     ),
     # Rows that several holders have, as a batch with splits.
     "gpuml.divided": (
-        *(*ARRAYS, "gpuml._persistence", "gpuml.data", "gpuml.extending", "gpuml.pipeline"),
-        *("gpuml.reading", "gpuml.resampling", "gpuml.solvers.table_rows", "sklearn.base"),
-        "sklearn.model_selection",
+        *(*ARRAYS, "gpuml._persistence", "gpuml.data", "gpuml.extending", "gpuml.metrics.blocks"),
+        *("gpuml.pipeline", "gpuml.reading", "gpuml.resampling", "gpuml.solvers.table_rows"),
+        *("sklearn.base", "sklearn.model_selection", "sklearn.utils"),
     ),
     "gpuml.inspection": (
         *(*ARRAYS, "gpuml._sklearn", "gpuml.data", "gpuml.designs", "gpuml.extending"),
@@ -189,7 +189,7 @@ OF_GPUML = (
     *("gpuml.data", "gpuml.divided", "gpuml.divided.fitting", "gpuml._persistence.tokens"),
     *("gpuml.divided.quantiles", "gpuml.solvers.loss_rows"),
     # A search: what it is given, how its candidates are grouped, and the fits of one machine.
-    *("gpuml.metrics", "gpuml.model_selection.candidates"),
+    *("gpuml.metrics.blocks", "gpuml.model_selection.candidates"),
     *("gpuml.model_selection.route", "gpuml.protocol"),
     *("gpuml.model_selection.divided", "gpuml.model_selection.evaluate"),
     "gpuml.model_selection.explain",

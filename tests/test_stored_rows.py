@@ -368,6 +368,32 @@ def test_rows_as_users_have_them(path):
     np.testing.assert_allclose(predicted, Ridge().fit(X, TARGETS["y"]).predict(X), rtol=1e-10)
 
 
+def scored_by_me(model, X, y):
+    return 0.0
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("kind", [Ridge, PoissonRegressor, LogisticRegression])
+def test_scores_of_rows_in_files_are_those_in_memory(path, monkeypatch, kind, weighted):
+    monkeypatch.setattr(stored, "LARGEST_PIECE_BYTES", 2**10)  # many blocks
+    monkeypatch.setattr(stored, "SMALLEST_PIECE_BYTES", 2**10)
+    target = {Ridge: "y", PoissonRegressor: "count", LogisticRegression: "label"}[kind]
+    weight = np.random.default_rng(0).random(N_ROWS) if weighted else None
+    rows, y = rows_of(path, target), TARGETS[target]
+    search = GridSearchCV(kind(), {}).fit(rows, target)
+    model, frame = (
+        search.best_estimator_,
+        rows.table.frame_of(NAMES, dict(zip(NAMES, X.T, strict=False)), N_ROWS),
+    )
+    expected = model.score(frame, y, weight)
+    np.testing.assert_allclose(rows.drop(target).score(model, y, weight), expected, rtol=1e-12)
+    np.testing.assert_allclose(search.score(rows, target), model.score(frame, y), rtol=1e-12)
+    with pytest.raises(ValueError, match="neither plain R2 nor accuracy"):
+        GridSearchCV(kind(), {}, scoring=scored_by_me).fit(X, y).score(rows, target)
+    with pytest.raises(ValueError, match="inconsistent numbers"):
+        rows.drop(target).score(model, y[1:])
+
+
 def test_float32_columns_are_read_as_such(tmp_path):
     one = pa.table({"a": X[:, 0].astype("f4"), "b": X[:, 1].astype("f4")})
     parquet.write_table(one, tmp_path / "a.parquet")

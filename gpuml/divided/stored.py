@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn.utils import check_consistent_length
 
 from gpuml._arrays import HOST, compute_place, free_bytes
 from gpuml._arrays.threads import blas_threads
@@ -98,7 +99,8 @@ class StoredRows:
     def __array__(self, dtype=None, copy=None):
         raise TypeError(
             f"{self!r} are read pass by pass, and this needs them in memory. Pass rows[:] for all "
-            "of them as an array, or go through them: rows.apply(model.predict)."
+            "of them as an array, or go through them: rows.apply(model.predict), "
+            "rows.score(model, y)."
         )
 
     def __getitem__(self, rows: slice) -> np.ndarray:
@@ -140,8 +142,50 @@ class StoredRows:
         Where columns have names, it is given DataFrames of pandas (or polars), as the model of a
         search over such rows knows their names: nulls are nan, and strings are strings.
         """
-        decoded = self.table.decoded(self.columns, self._spans(1))
-        return np.concatenate([function(self.table.frame(each, self.columns)) for each in decoded])
+        return np.concatenate([function(frame) for _, frame in self._frames()])
+
+    def score(self, model: Any, y: Any, sample_weight: Any = None) -> float:
+        """What ``model.score`` gives for all rows, block by block: R2, D2 or accuracy.
+
+        Parameters
+        ----------
+        model : estimator
+            A fitted regressor or classifier, a pipeline that ends in one, or a search for one.
+        y : str or array-like of shape (n_samples,)
+            The name of a column, which is no feature then, or values.
+        sample_weight : str or array-like of shape (n_samples,), default=None
+
+        Raises
+        ------
+        ValueError
+            If the score of the model is none of the three, as with ``scoring=`` of a search.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import gpuml
+        >>> from gpuml.linear_model import Ridge
+        >>> X = np.random.default_rng(0).normal(size=(100, 3))
+        >>> y = X @ [1.0, 2.0, 3.0]
+        >>> gpuml.read_array(X).score(Ridge().fit(X, y), y) > 0.99
+        True
+        """
+        from gpuml.metrics.blocks import block_score
+
+        features, y, given = self.resolved(y, {"sample_weight": sample_weight})
+        columns = [np.asarray(x) for x in (y, given["sample_weight"]) if x is not None]
+        check_consistent_length(features, *columns)
+        score = block_score(model)
+        sums = [
+            score.sums(model.predict(frame), *(column[span] for column in columns))
+            for span, frame in features._frames()
+        ]
+        return score.finish(score.together(sums))
+
+    def _frames(self):
+        """Spans of rows, one after the other, as their functions take them."""
+        for decoded in self.table.decoded(self.columns, self._spans(1)):
+            yield decoded.span, self.table.frame(decoded, self.columns)
 
     # ------------------------------------------------------------ for fits
 

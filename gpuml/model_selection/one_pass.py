@@ -14,6 +14,7 @@ from joblib import effective_n_jobs
 from sklearn import model_selection as sk
 from sklearn.base import clone, is_classifier
 from sklearn.utils import get_tags, indexable
+from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import as_array
 from gpuml._arrays.small_arrays import small_arrays
@@ -27,6 +28,7 @@ from gpuml._sklearn import (
     _num_samples,
 )
 from gpuml.data import AnySplit
+from gpuml.divided.stored import StoredRows
 from gpuml.metrics.scorer import check_scoring, suggesting
 from gpuml.model_selection.candidates import ALONE, Plan, Step, measured
 from gpuml.model_selection.choice import OneStandardError
@@ -168,6 +170,27 @@ class OnePassSearch(Travels, BaseSearchCV):
         for observe in plan_observers:
             observe(self.plan_)
         return self
+
+    def score(self, X, y=None, **params):
+        """The score of the best model on given rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), or StoredRows
+            Rows in files are scored block by block, where ``scoring=None``.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
+            For rows in files also the name of a column, as for `sample_weight`.
+        **params : dict
+            What scikit-learn's searches pass on to the scorer.
+
+        Returns
+        -------
+        score : float
+        """
+        if not isinstance(X, StoredRows):
+            return super().score(X, y, **params)
+        check_is_fitted(self)
+        return X.score(self, y, **params)
 
     def _is_watched(self, X: Any) -> bool:
         """Whether scikit-learn's callbacks follow the search, or the estimators inside it."""
