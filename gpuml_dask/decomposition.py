@@ -12,12 +12,12 @@ from sklearn.utils import gen_batches
 from gpuml import config_context, get_config
 from gpuml import decomposition as one_device
 from gpuml.divided import HOST, moved
+from gpuml.model_selection.warned import recorded, tell
 from gpuml_dask.client import the_client
 from gpuml_dask.fitting import TRANSFORMED, OnWorkers, bare, check_names, documented
 from gpuml_dask.rows.lazy import client_of, lives_on_workers
 from gpuml_dask.rows.placement import Table, place
 from gpuml_dask.rows.unread import Chunk
-from gpuml_dask.searching.warned import recorded, tell
 from gpuml_dask.sums.columns import fitted_attributes
 from gpuml_dask.sums.divided import fetch, repeated
 

@@ -26,6 +26,7 @@ from gpuml import config_context, get_config
 from gpuml.data import NeedsAllRows
 from gpuml.divided import HOST, DividedRows, Share, moved
 from gpuml.divided.fitting import fit_divided
+from gpuml.model_selection.warned import recorded, tell
 from gpuml_dask import predict as blockwise
 from gpuml_dask._dask import meta_of
 from gpuml_dask._documents import (
@@ -38,7 +39,6 @@ from gpuml_dask.client import the_client
 from gpuml_dask.rows import blocks
 from gpuml_dask.rows.lazy import client_of, lives_on_workers
 from gpuml_dask.rows.placement import Table, place
-from gpuml_dask.searching.warned import recorded, tell
 from gpuml_dask.sums.columns import Find, fit_columns, fitted_attributes
 from gpuml_dask.sums.divided import fetch, repeated, run_divided
 

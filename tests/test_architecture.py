@@ -197,7 +197,7 @@ OF_GPUML = (
     *("gpuml.model_selection.prefix_keys", "gpuml.model_selection.prefixes"),
     *("gpuml.model_selection.fitted_prefixes", "gpuml.model_selection.residence"),
     *("gpuml.model_selection.one_pass", "gpuml.model_selection.search"),
-    "gpuml.model_selection.resuming",
+    *("gpuml.model_selection.resuming", "gpuml.model_selection.warned"),
     # Adaptive searches: rounds, and models that learn call by call.
     *("gpuml.model_selection.halving", "gpuml.model_selection.hyperband"),
     "gpuml.model_selection.grown",

@@ -3,10 +3,11 @@
 If workers divide the candidates, they divide them between `families`.
 """
 
+import warnings
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import cpu_count, effective_n_jobs
@@ -40,6 +41,7 @@ from gpuml.model_selection.prefixes import (
     shares_prefixes,
 )
 from gpuml.model_selection.residence import Residence, configured
+from gpuml.model_selection.warned import Warned, recorded, tell
 from gpuml.protocol import group_candidates, supports_multifit
 from gpuml.resampling.multifit import offers_multifit
 
@@ -168,6 +170,7 @@ def fit_splits(
         Whether the candidates of a split were divided over calls.
     """
     n_splits, ticks = len(rows.splits), _Ends(advance, note)
+    fit = fit_fold if _in_this_process(parallel) else _fit_elsewhere
     order = chunk_order(estimator, params)
     chunks = [[order[i] for i in chunk] for chunk in _chunks(len(params), n_splits, parallel)]
     missing = [
@@ -192,13 +195,17 @@ def fit_splits(
         return [(params[c] or None, Progress(split, n_splits, c, len(params))) for c in chunk]
 
     done = parallel(
-        delayed(fit_fold)(
+        delayed(fit)(
             estimator, rows.X, rows.y, rows.splits[s], candidates_of(s, chunk), tasks[s], settings
         )
         for s, chunk in work
     )
     table = [[known.get((c, s), {}) for s in range(n_splits)] for c in range(len(params))]
+    told: set[Warned] = set()
     for (s, chunk), results in zip(work, done, strict=True):
+        if isinstance(results, Elsewhere):
+            tell(results.warned, told)
+            results = results.results
         n_done += len(chunk)
         ticks.up_to(n_done)
         for c, result in zip(chunk, results, strict=True):
@@ -207,6 +214,23 @@ def fit_splits(
     if grown is not None:
         grown.keep(estimator, params, table)
     return table, len(chunks) > 1
+
+
+class Elsewhere(NamedTuple):
+    """Results of `fit_fold` in another process, and the warnings that it raised."""
+
+    results: list[dict[str, Any]]
+    warned: list[Warned]
+
+
+def _fit_elsewhere(*args):
+    with recorded(warnings.filters) as warned:
+        return Elsewhere(fit_fold(*args), warned)
+
+
+def _in_this_process(parallel):
+    shares = getattr(parallel._backend, "supports_sharedmem", False)
+    return shares or effective_n_jobs(parallel.n_jobs) < 2
 
 
 class _Ends(Ticks):
@@ -229,8 +253,7 @@ def workers_for(
     options = {"n_jobs": n_jobs, "pre_dispatch": pre_dispatch}
     parallel = Parallel(**options)
     several = effective_n_jobs(parallel.n_jobs) > 1
-    threads = getattr(parallel._backend, "supports_sharedmem", False)
-    if rows.on_device and several and not threads:
+    if rows.on_device and not _in_this_process(parallel):
         return Parallel(n_jobs=1), f"{rows.route}, in this process: the rows are in GPU memory"
     if several and getattr(parallel._backend, "supports_return_generator", False):
         # Keep finished results if the search is interrupted, and show them in a bar.

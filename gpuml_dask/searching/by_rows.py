@@ -17,6 +17,7 @@ from gpuml.model_selection.candidates import Refusal, Step, number
 from gpuml.model_selection.divided import DividedEvaluator, weight_of, why_not_divided
 from gpuml.model_selection.evaluate import Job, Results
 from gpuml.model_selection.residence import all_estimators
+from gpuml.model_selection.warned import Warned, recorded
 from gpuml.protocol import Group
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.planning.blocks import cut_rows
@@ -24,7 +25,6 @@ from gpuml_dask.planning.needs import placing_of
 from gpuml_dask.planning.plan import Plan, make_plan, memory_of
 from gpuml_dask.rows.placement import Placed, Table, place
 from gpuml_dask.searching.tasks import with_columns
-from gpuml_dask.searching.warned import Warned, recorded
 from gpuml_dask.sums.divided import Spread, block_bytes
 from gpuml_dask.sums.holders import Lost
 

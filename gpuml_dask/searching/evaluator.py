@@ -17,6 +17,7 @@ from gpuml.model_selection.evaluate import Job, Results, progress_bar
 from gpuml.model_selection.grown import Grown, why_rounds_anew
 from gpuml.model_selection.resuming import Checkpoints
 from gpuml.model_selection.route import AtOnce, route, warn_of_unused
+from gpuml.model_selection.warned import Warned, tell
 from gpuml.protocol import Group
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.planning.needs import Placing
@@ -30,7 +31,6 @@ from gpuml_dask.searching.rounds import UNITS, Round, model_words
 from gpuml_dask.searching.running import Killed
 from gpuml_dask.searching.staged import PlacedRunner, StagedRefit, readers
 from gpuml_dask.searching.tasks import Done, RefitUnit, Spec
-from gpuml_dask.searching.warned import Warned, tell
 from gpuml_dask.sums.holders import WorkersDied
 from gpuml_dask.waiting import facts_of, patience, workers_there
 

@@ -24,6 +24,7 @@ from gpuml.model_selection.fitted_prefixes import (
     refit_prepared,
 )
 from gpuml.model_selection.one_by_one import Fold, Progress, take_fold
+from gpuml.model_selection.warned import Warned
 from gpuml_dask._asked import asked_resources, asked_workers
 from gpuml_dask.planning.needs import Placing
 from gpuml_dask.planning.worker_kinds import Kinds, kinds_of
@@ -39,7 +40,6 @@ from gpuml_dask.searching.tasks import (
     done,
     run_unit,
 )
-from gpuml_dask.searching.warned import Warned
 
 
 @dataclass(frozen=True)

@@ -27,10 +27,10 @@ from gpuml.model_selection.candidates import NOTHING, Step, steps_of
 from gpuml.model_selection.evaluate import Evaluator, Job, Results
 from gpuml.model_selection.one_by_one import Task
 from gpuml.model_selection.residence import place_name
+from gpuml.model_selection.warned import Warned, recorded
 from gpuml.protocol import Group
 from gpuml_dask.planning.needs import ANYWHERE, Placing
 from gpuml_dask.searching.limits import limited
-from gpuml_dask.searching.warned import Warned, recorded
 
 Steps = Sequence[Step]
 BY_UNITS = "folds gathered by each unit"

@@ -1,4 +1,4 @@
-"""Warnings that fits raise on workers, raised here once, as on one machine."""
+"""Warnings that fits raise in other processes, raised in this one, each once."""
 
 import sys
 import threading
