@@ -271,7 +271,7 @@ class ColumnTransformer(Travels, TableStep, sk.ColumnTransformer):
             try:
                 foreign = is_foreign(X)
                 block = take_columns(X, columns) if foreign else _safe_indexing(X, columns, axis=1)
-                known = None if given and self._stands_in else only_fits.get(name)
+                known = None if given else only_fits.get(name)
                 shape = fit_alone(own, block, y, known)
             except ValueError:
                 return None  # scikit-learn's class will raise the error

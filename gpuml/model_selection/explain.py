@@ -77,15 +77,18 @@ class Outlook:
         Of one worker; None is measured here.
     at_once, alone : int
         How many work side by side on a group, and on fits one by one.
-    why : str
-        What is said of groups besides.
+    divided : bool
+        Whether groups are fitted from sums over rows that are divided.
+    limit : str
+        What limits the time of fits, if no rows are divided.
     """
 
     place: str | None = None
     speed: Speed | None = None
     at_once: int = 1
     alone: int = 1
-    why: str = ""
+    divided: bool = False
+    limit: str = ""
 
 
 @dataclass(frozen=True)
@@ -212,7 +215,9 @@ def _expected(job, way_of, candidates, outlook, rates, n_clones):
         n_clones += CLONES["fit"] * n_fits
         n_calls = CALLS * (USUAL_PASSES if n_passes is None else n_passes)
         words = way_of.fits.multifit_words(X, job.y, way_of.group.varying, n_splits)
-        why = ", ".join(filter(None, [way_of.way, "" if outlook.why else words])) + outlook.why
+        said = [way_of.way, words, outlook.limit]
+        if outlook.divided:
+            said[1:] = "rows divided", outlook.limit and "with no limit of time"
         n_side = outlook.at_once
         reasons: tuple[str, ...] = ()
     else:
@@ -231,7 +236,7 @@ def _expected(job, way_of, candidates, outlook, rates, n_clones):
             n_bytes = n_bytes if isinstance(way_of, OneByOne) else None
         way = ALONE if isinstance(way_of, OneByOne) else way_of.way
         reasons = () if isinstance(way_of, Nested) else (way_of.reason,)
-        n_side, why = outlook.alone, way
+        n_side, said = outlook.alone, [way, outlook.limit]
     words = outlook.place or str(place)
     seconds = None
     if n_flops is not None:
@@ -239,7 +244,7 @@ def _expected(job, way_of, candidates, outlook, rates, n_clones):
         rates[words] = speed.flops
         seconds = speed.seconds(n_flops, n_calls, n_clones) / max(1, min(n_side, n_fits))
     cost = {"n_bytes": n_bytes, "seconds": seconds}
-    return Expected(n_fits, n_passes, words, why, reasons, **cost)
+    return Expected(n_fits, n_passes, words, ", ".join(filter(None, said)), reasons, **cost)
 
 
 class _Small(BaseEstimator):

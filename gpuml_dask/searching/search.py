@@ -167,11 +167,12 @@ class ClusterSearch(OnePassSearch):
         ClusterError, ValueError
             As of `fit`.
         """
+        check_fit_timeout(self.fit_timeout)
         with client_for(self.client, self.scheduler) as client, dask.annotate(**asked_by(self)):
             if client is None:
                 return explain_search(clone(self), *self._computed(X, y, params))
             search = clone(self)
-            with Session(client) as session:
+            with Session(client, None, self.fit_timeout) as session:
                 X, y, params = session.take(search, X, y, params)
                 search._session = session
                 return explain_search(search, X, y, params)

@@ -136,7 +136,10 @@ class Session(OnCluster):
             speed=speed,
             at_once=len(facts) if divided else 1,
             alone=sum(worker["nthreads"] for worker in facts.values()),
-            why=", rows divided" if divided else "",
+            divided=divided,
+            limit=""
+            if self.fit_timeout is None
+            else f"{self.fit_timeout:g} s for each fit at most",
         )
 
     def graph(self) -> dict[str, list[str]]:

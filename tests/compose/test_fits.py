@@ -11,6 +11,9 @@ from sklearn.decomposition import PCA
 from sklearn.pipeline import Pipeline
 
 from gpuml.compose import ColumnTransformer
+from gpuml.linear_model import Ridge
+from gpuml.model_selection import GridSearchCV
+from gpuml.pipeline import make_pipeline
 
 N = 60
 
@@ -93,3 +96,18 @@ def test_errors_are_those_of_scikit_learn(columns, frame):
             kind(entries).fit(frame)
         said.append(str(error.value))
     assert said[0] == said[1]
+
+
+@pytest.mark.parametrize("more", [[], [("p", "passthrough", ["x"])]])
+def test_the_best_columns_of_a_search_are_not_fitted_to_all_rows(more, frame, monkeypatch):
+    """What the pass has found of them is enough, also beside columns that pass through."""
+    seen = []
+    fit = OneHot.fit
+    monkeypatch.setattr(
+        OneHot, "fit", lambda self, X, y=None: seen.append(len(X)) or fit(self, X, y)
+    )
+    columns = ColumnTransformer([("o", OneHot(), ["kind", "place"]), *more])
+    search = GridSearchCV(make_pipeline(columns, Ridge()), {"ridge__alpha": [1.0, 2.0]})
+    search.fit(frame, frame["x"])
+    assert search.plan_.n_passes < 4
+    assert max(seen, default=0) < N

@@ -516,6 +516,10 @@ def test_dask_collections_are_explained_where_they_are(client, rows):
     search = GridSearchCV(Ridge(), {"alpha": ALPHAS}, client=client)
     assert search.explain(*lazy).n_fits == search.explain(X, y).n_fits == 5 * len(ALPHAS)
     assert search.explain(*lazy).steps[0].reasons == ()
+    limited = clone(search).set_params(fit_timeout=5)
+    assert "all candidates together, 5 s for each fit at most" in str(limited.explain(X, y))
+    with dask.config.set({"gpuml.plan": "rows"}):
+        assert "rows divided, with no limit of time" in str(limited.explain(X, y))
 
 
 def test_an_error_of_several_that_none_of_them_repeats_is_told(client, rows):
