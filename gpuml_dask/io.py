@@ -147,15 +147,7 @@ def persist(x: da.Array, *, client: Client | None = None) -> da.Array:
 
 
 def persisted(client: Client, x: da.Array, facts: Mapping[str, Mapping[str, Any]]) -> da.Array:
-    """The same array of chunks that are computed, each where the hints for its task say.
-
-    Parameters
-    ----------
-    client : Client
-    x : dask array
-    facts : mapping of str to mapping
-        What the scheduler says of each worker, by address.
-    """
+    """The same array with chunks that workers compute, spread evenly; `facts` describe workers."""
     (x,) = map(lowered, dask.optimize(x))
     kinds = kinds_among(facts)
     kind: Kind = "gpu" if is_on_gpu(x) else "cpu"

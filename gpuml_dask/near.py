@@ -1,23 +1,12 @@
 """Tasks with one given worker each, in one message to the scheduler."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from dask.highlevelgraph import HighLevelGraph, MaterializedLayer
 from distributed import Client, Future
 
 from gpuml_dask._asked import asked_priority, asked_resources
-
-
-@dataclass(frozen=True)
-class _ByKey:
-    """An annotation by task key; None for other tasks."""
-
-    said: Mapping[Any, Any]
-
-    def __call__(self, key: Any) -> Any:
-        return self.said.get(key)
 
 
 def submit_near(
@@ -43,14 +32,15 @@ def submit_near(
     [1, 1]
     """
     demand = dict(resources or {})
-    workers = _ByKey({key: [home] for key, home in homes.items()})
+    # By key of a task, and None for others; methods of dicts need no package of ours to be read.
+    workers = {key: [home] for key, home in homes.items()}.get
     annotations: dict[str, Any] = {"workers": workers, "resources": demand}
     if strictly:
         annotations["resources"] = asked_resources(demand)
     else:
         # Such tasks may run anywhere: Dask sends them also to workers without the resources of the
         # search.
-        annotations["allow_other_workers"] = _ByKey(dict.fromkeys(homes, True))
+        annotations["allow_other_workers"] = dict.fromkeys(homes, True).get
     # Of a graph in one layer: hints of layers are lost where Dask fuses their tasks.
     layer = MaterializedLayer(dict(tasks), annotations=annotations)
     graph = HighLevelGraph({"near": layer}, {"near": set()})

@@ -37,15 +37,8 @@ MOST_READERS = 4
 class Chunk:
     """A chunk of rows, computed when it is needed.
 
-    Attributes
-    ----------
-    packed : bytes
-        Its part of the graph, its key there, and keys that the graph needs and has not.
-    values : tuple
-        Of these keys.
-    shape : tuple of int, or None
-        None where only the rows tell.
-    dtype : numpy dtype, or None
+    `packed` holds its part of the graph, its key there, and keys that the graph needs and lacks;
+    `values` are those of these keys. `shape` and `dtype` are None where only the rows tell.
     """
 
     packed: bytes
@@ -75,15 +68,9 @@ class Chunk:
 
 
 class Unread:
-    """What a function makes of a chunk's share of the rows, once somebody asks for a sum of it.
+    """What a function makes of a chunk's share of the rows, once a sum of it is computed.
 
-    Parameters
-    ----------
-    chunk : Chunk
-    make : callable
-        Makes it of X, or of what `before` stands for, and of `args`.
-    args : tuple
-    before : Unread, default=None
+    ``make(x, *args)`` makes it of X, or of what `before` stands for.
     """
 
     def __init__(
@@ -161,21 +148,10 @@ def is_kept(source: Any) -> bool:
 
 
 def unread_rows(client: Client, name: str, source: CollectionRows, memory: float) -> Rows | None:
-    """Rows of a collection of which the first chunks stay on workers, and others are computed anew.
+    """Rows of a collection whose first chunks stay on workers, and others are computed anew.
 
-    Parameters
-    ----------
-    client : Client
-    name : str
-    source : CollectionRows
-        Whose chunks are not on workers.
-    memory : float
-        Bytes of chunks that stay.
-
-    Returns
-    -------
-    rows : Rows or None
-        None where all of them may stay.
+    `memory` are the bytes of chunks that may stay. None is returned if all of them may, or if the
+    chunks are no matrices of numbers in CPU memory.
     """
     facts = source.facts
     if not _is_matrix(facts):

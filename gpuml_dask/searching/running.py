@@ -26,7 +26,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from distributed import Client, Future, KilledWorker
@@ -37,6 +36,7 @@ from gpuml_dask.waiting import (
     ANSWER_SECONDS,
     TICK_SECONDS,
     Wait,
+    ask,
     release,
     threads_of,
     workers_there,
@@ -215,9 +215,9 @@ class Runner:
         """Values of finished futures; of those that were lost on the way none yet."""
         if not futures:
             return []
-        gather = partial(self.client.gather, futures, errors="skip", asynchronous=True)
+        how = {"futures": futures, "errors": "skip", "asynchronous": True}
         try:
-            values = self.client.sync(gather, callback_timeout=ANSWER_SECONDS)
+            values = ask(self.client, self.client.gather, **how)
             if len(values) == len(futures):
                 return list(zip(futures, values, strict=True))
         except (TimeoutError, OSError):
@@ -298,10 +298,7 @@ class Runner:
     def _count_deaths(self):
         with suppress(TimeoutError, OSError):
             scheduler: Any = self.client.scheduler
-            events = self.client.sync(
-                scheduler.events, topic="all", callback_timeout=ANSWER_SECONDS
-            )
-            for _, event in events:
+            for _, event in ask(self.client, scheduler.events, topic="all"):
                 if event.get("action") == "remove-worker" and not event["expected"]:
                     self._count(event)
 
@@ -363,9 +360,8 @@ class Runner:
 
     def _cancel(self, futures):
         if futures and self.client.status == "running":
-            cancel = partial(self.client.cancel, futures, asynchronous=True)
             with suppress(Exception):
-                self.client.sync(cancel, callback_timeout=ANSWER_SECONDS)
+                ask(self.client, self.client.cancel, futures=futures, asynchronous=True)
 
 
 async def _put_when_done(future: Future, finished: queue.SimpleQueue) -> None:
