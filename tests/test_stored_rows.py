@@ -394,6 +394,19 @@ def test_scores_of_rows_in_files_are_those_in_memory(path, monkeypatch, kind, we
         rows.drop(target).score(model, y[1:])
 
 
+@pytest.mark.parametrize(("kind", "n_passes"), [(Ridge, 1), (LogisticRegression, None)])
+def test_the_plan_counts_every_reading(path, monkeypatch, kind, n_passes):
+    """Those for steps, curvatures, scores and the best model too."""
+    seen, reading = [], read.Pieces.read
+    monkeypatch.setattr(
+        read.Pieces, "read", lambda self, wanted: seen.append(wanted) or reading(self, wanted)
+    )
+    target = "y" if kind is Ridge else "label"
+    found = GridSearchCV(kind(), {}).fit(rows_of(path, target), target)
+    assert found.plan_.n_passes == len(seen)
+    assert len(seen) > 4 if n_passes is None else len(seen) == n_passes
+
+
 def test_float32_columns_are_read_as_such(tmp_path):
     one = pa.table({"a": X[:, 0].astype("f4"), "b": X[:, 1].astype("f4")})
     parquet.write_table(one, tmp_path / "a.parquet")

@@ -70,6 +70,12 @@ class Kept:
         self._room.give(self._taken)
 
 
+class Readings:
+    """Counts the pieces that were read, whether from files or, again, from memory."""
+
+    n_pieces = 0
+
+
 @dataclass(frozen=True)
 class Pieces:
     """Rows X of a table between bounds, with y and weights that are in memory.
@@ -90,6 +96,8 @@ class Pieces:
         Blocks that stay in memory.
     room : Room
         For what else may be kept.
+    readings : Readings
+        Is told of each reading.
     """
 
     decoded: Callable[[Sequence[slice]], Generator[Any]]
@@ -102,9 +110,11 @@ class Pieces:
     dtype: Any
     kept: Kept
     room: Room
+    readings: Readings
 
     def read(self, wanted: Sequence[int]) -> Generator[Share]:
         """Shares of some pieces, in ascending order; the next ones are read meanwhile."""
+        self.readings.n_pieces += len(wanted)
         there = [i for i in wanted if i not in self.kept]
         with closing(self._blocks(there)) as blocks:
             for i in wanted:

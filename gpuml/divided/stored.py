@@ -17,7 +17,7 @@ from gpuml.data import Folds, NeedsAllRows
 from gpuml.divided.batch import Facts, Share, divided_batch, facts_of
 from gpuml.divided.folds import divided_folds
 from gpuml.divided.holders import InProcess
-from gpuml.divided.read import Kept, Pieces, Read, Room, read
+from gpuml.divided.read import Kept, Pieces, Read, Readings, Room, read
 from gpuml.divided.rows import DividedRows, without_weight
 from gpuml.divided.tables import known_table
 from gpuml.extending import TableStep
@@ -227,7 +227,8 @@ class StoredRows:
         decoded = partial(self.table.decoded, self.columns)
         filled = partial(self.table.filled, columns=self.columns, dtype=self.dtype)
         fillers = _fillers(threads)
-        pieces = Pieces(decoded, filled, fillers, spans, y, weight, p, self.dtype, Kept(room), room)
+        kept = Kept(room), room, Readings()
+        pieces = Pieces(decoded, filled, fillers, spans, y, weight, p, self.dtype, *kept)
         sizes = tuple(span.stop - span.start for span in spans)
         names = self.columns if self.table.has_names else None
         shares = read(pieces, place, threads)
@@ -305,6 +306,12 @@ class ReadRows(DividedRows):
     def dtype(self) -> np.dtype:
         """The dtype of the rows as read."""
         return self.stored.dtype
+
+    @property
+    def n_passes(self) -> int:
+        """How often the rows were read so far."""
+        pieces = self.shares.pieces
+        return -(-pieces.readings.n_pieces // len(pieces.spans))
 
     def frame_for(self, step: TableStep) -> Any:
         """A DataFrame of few rows that stand for all to a step; the rows are read for it once."""

@@ -86,7 +86,7 @@ class StoredEvaluator(DividedEvaluator):
             self._refuse_all(why)
         check_columns(job)
         rows = job.X.divided(job.y, weight_of(job)) if rows is None else rows
-        self._n_tables = len(rows.tables)
+        self._n_passes = rows.n_passes
         super().__init__(replace(job, X=rows, y=None), FAULTS)
 
     def with_splits(self, splits):
@@ -109,14 +109,24 @@ class StoredEvaluator(DividedEvaluator):
         return super().routes_of(candidates)
 
     def fit_group(self, group, fits=None):
-        """As of an `Evaluator`; a reading that finds levels is one of its passes."""
+        """As of an `Evaluator`; passes of its step are those in which the rows were read."""
+        position = len(self.steps)
         found = super().fit_group(group, fits)
-        tables = self.job.X.tables
-        if found and len(tables) > self._n_tables:
-            step, more = self.steps[-1], len(tables) - self._n_tables
-            self.steps[-1] = replace(step, n_passes=step.n_passes + more)
-            self._n_tables = len(tables)
+        if found:
+            self._count_passes(position, 0)
         return found
+
+    def refit(self, candidate):
+        """As of an `Evaluator`; its passes are counted with those of the last step."""
+        model = super().refit(candidate)
+        if self.steps:
+            self._count_passes(-1, self.steps[-1].n_passes)
+        return model
+
+    def _count_passes(self, position, n_before):
+        """Set the passes of a step to some, and those since the step before."""
+        n_read, self._n_passes = self.job.X.n_passes - self._n_passes, self.job.X.n_passes
+        self.steps[position] = replace(self.steps[position], n_passes=n_before + n_read)
 
     def _may_refuse(self, error):
         # Single fits could find out nothing more about other errors.
