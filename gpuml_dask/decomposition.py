@@ -86,7 +86,7 @@ class IncrementalPCA(OnWorkers, one_device.IncrementalPCA):
 
 
 def _names(given: Sequence[Any] | None, before: np.ndarray | None) -> np.ndarray | None:
-    """Names of features, which chunks as arrays have not: those given, or of earlier rows."""
+    """Feature names of chunks that are arrays: the given ones, or those of earlier rows."""
     check_names(given)
     if given is None or not all(isinstance(name, str) for name in given):
         return before
@@ -113,7 +113,7 @@ def _in_order(table: Table, model: Any, batch: int | None, least: int):
 
 
 def _bounds(sizes: Sequence[int], batch: int | None, least: int) -> list[tuple[int, int]]:
-    """Chunks, whose ends move to those of batches; fewer than `least` rows are not left alone."""
+    """Bounds of chunks, moved to ends of batches; no part has fewer than `least` rows."""
     ends, n = np.cumsum(sizes)[:-1], int(np.sum(sizes))
     inner = ends if batch is None else np.unique(ends // batch * batch)
     edges = [0, *(int(end) for end in inner if 0 < end <= n - least), n]
@@ -121,7 +121,7 @@ def _bounds(sizes: Sequence[int], batch: int | None, least: int) -> list[tuple[i
 
 
 def _update(state, rows, batch, least, settings: Mapping[str, Any], filters):
-    """The model after some more rows, in batches, or all at once."""
+    """Update a copy of the model with more rows, in batches or all at once."""
     (last, before), rows = state, rows.rows() if isinstance(rows, Chunk) else rows
     model = bare(last)
     model.__dict__.update(vars(last))

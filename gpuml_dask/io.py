@@ -14,12 +14,11 @@ from distributed import Client
 
 from gpuml import get_config
 from gpuml.data import compute_place
+from gpuml_dask._annotations import submit_near
 from gpuml_dask._dask import array_of, is_on_gpu, lowered, meta_of
 from gpuml_dask.client import current_client, the_client
-from gpuml_dask.near import submit_near
 from gpuml_dask.planning.blocks import balance
-from gpuml_dask.planning.needs import Kind
-from gpuml_dask.planning.worker_kinds import kinds_among
+from gpuml_dask.planning.worker_kinds import Kind, kinds_among
 from gpuml_dask.rows.blocks import upload
 from gpuml_dask.sums.collective import in_order
 from gpuml_dask.waiting import facts_of

@@ -22,7 +22,7 @@ from distributed import Client, Future, wait
 from distributed.client import ClosedClientError
 from distributed.comm import CommClosedError
 
-from gpuml_dask._asked import allowed, asked_workers
+from gpuml_dask._annotations import allowed, asked_workers
 from gpuml_dask.errors import NO_ANSWER, ClusterError, NoAnswer
 
 logger = logging.getLogger("gpuml_dask")
@@ -46,7 +46,7 @@ def patience() -> float:
 
 
 def check_client(client: Client) -> None:
-    """Refuse a client that cannot be waited for.
+    """Raise an error for a client that cannot be waited for.
 
     A `ClusterError` is raised if it is closed, or was called from its own event loop, a TypeError
     if it is no client.

@@ -29,7 +29,7 @@ FOR_AUTHORS = {
         *("penalties", "persistence", "reading", "resampling", "solvers"),  # `save` is of gpuml
     },
     "gpuml_dask": {
-        *("client", "cluster", "fitting", "near", "on_start", "planning", "rows"),
+        *("client", "cluster", "fitting", "on_start", "planning", "rows"),
         *("scores", "searching", "sums", "waiting"),
     },
 }

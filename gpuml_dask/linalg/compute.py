@@ -19,9 +19,8 @@ from gpuml_dask.linalg import ranks
 from gpuml_dask.linalg.grids import stages_of
 from gpuml_dask.linalg.matrix import Matrix
 from gpuml_dask.linalg.stages import Job, Stages
-from gpuml_dask.planning.needs import Kind
 from gpuml_dask.planning.plan import memory_of
-from gpuml_dask.planning.worker_kinds import kinds_among
+from gpuml_dask.planning.worker_kinds import Kind, kinds_among
 from gpuml_dask.sums.divided import fetch, repeated
 from gpuml_dask.sums.holders import Futures
 from gpuml_dask.waiting import workers_there

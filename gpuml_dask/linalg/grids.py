@@ -33,7 +33,7 @@ class GridStages(Stages):
         return work.spans_of([size for size in sizes if size])
 
     def find_standards(self) -> list[Delayed]:
-        """Features are summed if need be."""
+        """A standard for each chunk along the short side, from sums over features if need be."""
         matrix = self.matrix
         if matrix.is_wide:
             spans = work.spans_of(matrix.long_chunks)

@@ -156,7 +156,7 @@ class Stages:
         return work.delayed(name, tasks, result, self.matrix.array, W, *self.standards)
 
     def _each_strip(self, one, W):
-        """A task for each strip, with its number: of how it is standardised, and a thin matrix."""
+        """The number and the task of each strip; a task gets its standard and a thin matrix."""
         strips, standards = self.matrix.strips, self.standards
         standards = standards if self.matrix.is_wide else standards * len(strips)
         for (i, keys), standard in zip(strips.items(), standards, strict=True):
@@ -168,7 +168,7 @@ class Stages:
         return work.delayed(name, tasks, (name, 0), *args)
 
     def _of_strip(self, function):
-        """A task's function: of chunks, how they are standardised, and more arguments."""
+        """The function of a task on a strip: of chunks, their standard, and more arguments."""
         return partial(work.of_strip, function=function, settings=self._settings)
 
     @property

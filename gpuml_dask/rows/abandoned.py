@@ -35,7 +35,7 @@ def key_of(client: Client, name: str, number: int, n_late: int = 0) -> tuple:
 
 
 async def see_to_rows_of(client: Client, worker: str) -> None:
-    """Let the scheduler look for rows of a client on a worker when it goes: two short messages."""
+    """Let the scheduler look for rows of a client on a worker once the client has gone."""
     scheduler: Any = client.scheduler
     await scheduler.register_scheduler_plugin(
         plugin=_packed_plugin(), name="gpuml_dask-abandoned-rows", idempotent=True

@@ -183,7 +183,7 @@ def _foreign_rows(x):
 
 @contextmanager
 def _asked_for(library, setting, other):
-    """The reason why a library is needed that a worker lacks."""
+    """Explain an ImportError: why a worker needs the library."""
     try:
         yield
     except ImportError as error:

@@ -283,7 +283,7 @@ class _Started:
         return [started[self._kept[i]] for i in missing]
 
     def _ask(self, futures):
-        """What is known after asking the workers, if need be, and which blocks have any rows."""
+        """Facts, from the workers if need be, and the numbers of blocks that have rows."""
         facts = self._source.facts
         if not facts.complete:
             word = uuid4().hex

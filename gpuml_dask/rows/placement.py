@@ -342,7 +342,7 @@ def _place_all(client, read, placed, chunks, numeric, memory):
 
 
 def _take(placed, name, rows):
-    """Hold rows for a table, and see that their chunks are on the way."""
+    """Acquire rows for a table, and start to send or compute their chunks."""
     rows.acquire()
     placed[name] = rows
     rows.blocks()

@@ -38,7 +38,7 @@ _cannot_reach_workers: weakref.WeakSet[Client] = weakref.WeakSet()
 
 
 def gpu_resources(client: Client) -> dict[str, float] | None:
-    """What tasks on GPU arrays must ask for, where some workers say that they have a GPU."""
+    """Dask resources of tasks on GPU arrays, if some workers declare a GPU."""
     workers = workers_there(client).values()
     return {"GPU": 1} if any(worker["resources"].get("GPU") for worker in workers) else None
 
@@ -155,7 +155,7 @@ def _goes_straight(client):
 
 
 def _send_to(client, home, data, n_bytes):
-    """Futures by key of what a worker was sent."""
+    """Send data to a worker; returns futures by key."""
     direct, seconds = _goes_straight(client), n_bytes / SLOWEST_BYTES_PER_S
     delivery = _Delivery()
 

@@ -104,7 +104,7 @@ class Unread:
         return {**vars(self), "_rest": None}
 
     def n_bytes(self) -> int:
-        """Of what travels with it, about."""
+        """Bytes that travel with it, approximately."""
         before = sizeof(self.args) if self.before is None else self.before.n_bytes()
         return before + len(self.chunk.packed)
 
@@ -140,7 +140,7 @@ def digest(block: Any) -> str:
 
 
 def is_kept(source: Any) -> bool:
-    """Whether there is nothing to compute again: no collection, or chunks that are on workers."""
+    """Whether nothing is computed again: the chunks are on workers, or there is no collection."""
     if not isinstance(source, CollectionRows):
         return True
     keys = {future.key for future in futures_of(source.collection)}
@@ -196,7 +196,7 @@ def unread_rows(client: Client, name: str, source: CollectionRows, memory: float
 
 
 def _is_matrix(facts):
-    """Whether rows are numbers in the memory of hosts, as far as is known."""
+    """Whether rows are numbers in CPU memory, as far as is known."""
     if facts.columns is None:
         plain = facts.are_arrays or not facts.complete
     else:
@@ -271,22 +271,22 @@ class _Chunks:
         )
 
     def acquire(self) -> None:
-        """One user more."""
+        """Add a user."""
         self._n_users += 1
 
     def release(self) -> None:
-        """One user less; without any, what was made is forgotten."""
+        """Remove a user; without any, release what was made."""
         self._n_users -= 1
         if self._n_users <= 0:
             release(self._made.values())
 
     def revive(self) -> bool:
-        """Nothing: Dask makes again what it made."""
+        """Do nothing: Dask computes lost results again."""
         return False
 
 
 def _reached(graph, keys, outer):
-    """Keys that some keys of a graph need, themselves among them, down to those of others."""
+    """Some keys of a graph and all that they depend on, down to keys in `outer`."""
     reached, left = dict.fromkeys(keys), list(keys)
     while left:
         name = left.pop()

@@ -29,7 +29,7 @@ class AdaptiveClusterSearch(ClusterSearch):
 
 
 class _Halving(AdaptiveClusterSearch):
-    """What both classes of successive halving do on a cluster."""
+    """Shared parts of successive halving on a cluster."""
 
     def _check_input_parameters(self, X, y, split_params):
         if self._session is not None and isinstance(y, Placed) and is_classifier(self.estimator):
@@ -152,7 +152,7 @@ def _labels(client: Client, y: Placed) -> np.ndarray:
 
 
 def _handle(session: Session, x: Any) -> Any:
-    """What `place` takes without another copy, for what workers have; `x` itself for all else."""
+    """The handle of rows that workers have already, so that `place` makes no copy; else `x`."""
     for here, there in session.elsewhere:
         if x is here:
             return there
@@ -162,7 +162,7 @@ def _handle(session: Session, x: Any) -> Any:
 def _table_of(
     session: Session, X: Any, y: Any, blocks: RowBlocks, task: Task
 ) -> tuple[Table, Task]:
-    """Rows in chunks as the blocks are, and the task with columns in place of theirs."""
+    """Rows in the chunks that blocks have, and the task with columns in place of arrays."""
     task, columns = with_columns(task, blocks.bounds[-1])
     table = place(
         _handle(session, X),

@@ -21,8 +21,8 @@ from gpuml.model_selection.warned import Warned, recorded
 from gpuml.protocol import Group
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.planning.blocks import cut_rows
-from gpuml_dask.planning.needs import placing_of
 from gpuml_dask.planning.plan import Plan, make_plan, memory_of
+from gpuml_dask.planning.worker_kinds import placing_of
 from gpuml_dask.rows.placement import Placed, Table, place
 from gpuml_dask.searching.tasks import with_columns
 from gpuml_dask.sums.divided import Spread, block_bytes
@@ -54,7 +54,7 @@ class Found:
 
 
 class ByRows:
-    """The rows of a job, divided; groups are fitted to them, and the best model.
+    """Fits groups of a job, and its best model, to rows that are divided over workers.
 
     The rows of the job are here, or `Placed`.
     """
@@ -102,7 +102,7 @@ class ByRows:
         return ", ".join(self._workers)
 
     def close(self) -> None:
-        """Release the rows that were sent for this."""
+        """Release the rows that were sent to workers."""
         if self._own is not None:
             self._own.close()
             self._own = None
@@ -128,7 +128,7 @@ class ByRows:
 def _fit_groups(
     rows: DividedRows, bare: Job, groups: Sequence[Group], refit: int | str | None, filters
 ) -> Found:
-    """Fit groups of a job without rows, where sums over all rows come together."""
+    """Fit groups of a job to divided rows, in the process that receives the sums."""
     evaluator = DividedEvaluator(replace(bare, X=rows), FAULTS)
     results: dict[int, Results] = {}
     with recorded(filters) as warned:

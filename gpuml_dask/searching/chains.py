@@ -21,10 +21,9 @@ from gpuml.model_selection.residence import configured
 from gpuml.model_selection.row_blocks import Recipe, RowBlocks
 from gpuml.model_selection.trainers import Learnt, Lesson, learn, scored
 from gpuml.model_selection.training import Request, Result, Trainer
-from gpuml_dask._asked import asked_resources
+from gpuml_dask._annotations import asked_resources
 from gpuml_dask.errors import ClusterError
-from gpuml_dask.planning.needs import placing_of
-from gpuml_dask.planning.worker_kinds import Kinds, kinds_of
+from gpuml_dask.planning.worker_kinds import Kinds, kinds_of, placing_of
 from gpuml_dask.rows import blocks as joining
 from gpuml_dask.rows.chunked import Layer
 from gpuml_dask.rows.placement import Table
@@ -42,7 +41,7 @@ LOST = ("cancelled", "lost", "error")
 
 @dataclass(eq=False)
 class Leg:
-    """A stretch of a model's training, for the runner a unit of work that has no parts.
+    """A stretch of a model's training: a unit of work without parts.
 
     `key` says whose request it is, and `position` which one. `number` is that of the model in the
     search. `future` is the state after the leg; its tasks need the Dask resources `asks`.
@@ -158,7 +157,7 @@ class ClusterTrainer(Trainer):
 
 
 class ChainRunner(PlacedRunner):
-    """A runner of legs: states are futures, and what comes back is of the last one.
+    """A runner of legs: states are futures, and results are of the last state.
 
     Models learn on the kind of worker that they need, as they are fitted there.
     """
@@ -176,7 +175,7 @@ class ChainRunner(PlacedRunner):
         self._kinds, self._kinds_since = Kinds({}), float("-inf")
 
     def _add(self, units, workers=()):
-        """Submit legs, and what they rest on where it is not there any more."""
+        """Submit legs, and the legs before them whose states were lost."""
         kinds = self._kinds_of_late()
         for leg in units:
             title, inputs = leg.title.replace("train", "score", 1), self._inputs
@@ -194,7 +193,7 @@ class ChainRunner(PlacedRunner):
             self._wait_on([future])
 
     def _kinds_of_late(self):
-        """Kinds of workers, asked for once in a while: a leg is short."""
+        """Kinds of workers, updated now and then, because legs are short."""
         now = time.monotonic()
         if now - self._kinds_since > TICK_SECONDS:
             self._kinds, self._kinds_since = kinds_of(self.client), now
@@ -217,7 +216,7 @@ class ChainRunner(PlacedRunner):
         yield from super()._blame(unit)
 
     def _key(self, leg, title, label):
-        """A key unlike all others; workers that die with it are counted for the leg."""
+        """A unique key; deaths of workers that run it count for the leg."""
         key = f"{title}-{self._token}", f"{label} #{len(self._submitted) + 1}"
         self._submitted[key] = leg
         return key
@@ -249,7 +248,7 @@ class ChainRunner(PlacedRunner):
         return leg.future
 
     def _stretches(self, request):
-        """Ranges of calls that are one task each: a task has all of its rows at one time."""
+        """Ranges of calls that are one task each; a task holds all of its rows at once."""
         first, n_bytes = request.done, 0
         seen: set[int] = set()
         for call in range(request.done, request.wanted):
@@ -298,7 +297,7 @@ class LessonInputs:
         return self._blocks.recipe(number).n_rows * self._row_bytes
 
     def arguments(self) -> Mapping[str, Future]:
-        """Not how legs get theirs."""
+        """None: legs get their inputs one by one."""
         return {}
 
     def revive(self) -> None:
@@ -308,7 +307,7 @@ class LessonInputs:
         self._training.drop_lost(LOST)
 
     def keep_on(self, workers: Collection[str]) -> None:
-        """Nothing is kept but states, by tasks that rest on them."""
+        """Do nothing: states are kept by the tasks that depend on them."""
 
     def close(self) -> None:
         """Forget all futures."""
@@ -365,7 +364,7 @@ def learn_calls(
     numbers: Sequence[int],
     *blocks: Fold,
 ) -> Learnt:
-    """The state after some calls, the first of a leg or those it goes on with: seconds add up."""
+    """The state after some calls; seconds of calls of one leg add up."""
     if before is not None and before.error is not None:
         return before
     block_of = dict(zip(numbers, blocks, strict=True)).__getitem__

@@ -20,13 +20,11 @@ from gpuml.model_selection.route import AtOnce, route, warn_of_unused
 from gpuml.model_selection.warned import Warned, tell
 from gpuml.protocol import Group
 from gpuml_dask.errors import ClusterError
-from gpuml_dask.planning.needs import Placing
-from gpuml_dask.planning.worker_kinds import kinds_among, kinds_of
+from gpuml_dask.planning.worker_kinds import Placer, Placing, kinds_among, kinds_of
 from gpuml_dask.rows.placement import Placed
 from gpuml_dask.searching.by_rows import ByRows, Facts, plan_for
 from gpuml_dask.searching.inputs import SearchInputs, send_rows
 from gpuml_dask.searching.limits import check_restartable
-from gpuml_dask.searching.placer import Placer
 from gpuml_dask.searching.rounds import UNITS, Round, model_words
 from gpuml_dask.searching.running import Killed
 from gpuml_dask.searching.staged import PlacedRunner, StagedRefit, readers

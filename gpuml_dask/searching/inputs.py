@@ -11,7 +11,7 @@ from distributed import Client, Future
 from gpuml._sklearn import _num_samples
 from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.one_by_one import Task, is_foreign
-from gpuml_dask.near import submit_near
+from gpuml_dask._annotations import submit_near
 from gpuml_dask.rows.placement import Placed
 from gpuml_dask.rows.sending import Homes, send
 from gpuml_dask.searching.tasks import Spec, keep, touch, unpacked, with_columns
@@ -39,7 +39,7 @@ class Sent:
         self.future = self._sent()
 
     def revive(self) -> bool:
-        """Send it again if it was lost, and say so."""
+        """Send it again if it was lost; returns whether it was."""
         if self.future.status in ("finished", "pending"):
             return False
         self.future = self._sent()

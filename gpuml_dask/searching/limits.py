@@ -148,7 +148,7 @@ class Overrun:
 
 
 def overruns(client: Client) -> list[Overrun]:
-    """What workers have told so far, of all searches; nothing while the scheduler is silent."""
+    """Overruns that workers have reported, of all searches; none while the scheduler is silent."""
     scheduler: Any = client.scheduler
     try:
         events = ask(client, scheduler.events, topic=TOPIC)

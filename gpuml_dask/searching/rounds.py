@@ -23,9 +23,8 @@ from gpuml.model_selection.prefixes import shares_prefixes
 from gpuml.model_selection.resuming import FOUND, Finished
 from gpuml.protocol import Group
 from gpuml_dask.errors import ClusterError, FitTimeoutError
-from gpuml_dask.planning.worker_kinds import Kinds
+from gpuml_dask.planning.worker_kinds import Kinds, Placer, Spot
 from gpuml_dask.searching.by_rows import Found
-from gpuml_dask.searching.placer import Placer, Spot
 from gpuml_dask.searching.running import Killed, Late
 from gpuml_dask.searching.staged import split_unit
 from gpuml_dask.searching.tasks import Done, GroupUnit, Unit
@@ -116,7 +115,7 @@ class Round:
         return [*map(self._group_unit, largest_first), *singles]
 
     def more(self, n_threads: int, n_running: int) -> list[Unit]:
-        """Units that were held back, as far as workers are going to need them soon.
+        """Units that were held back, as many as workers will need soon.
 
         Candidates that share steps are cut for the threads there are by then, since each unit fits
         those steps. The last split of others comes at the end, the longest fits first, so that
@@ -311,7 +310,7 @@ class Round:
     # ------------------------------------------------------------ the plan
 
     def steps(self) -> list[Step]:
-        """What was done, alike things in one step."""
+        """The steps of the plan; similar units are one step."""
         steps = [self._step(why, place, done) for (why, place), done in self._done.items()]
         if self._n_found:
             steps.insert(0, Step(self._n_found, 0, self._finished.url, FOUND))

@@ -55,14 +55,14 @@ SECONDS_FOR_OTHERS = 5.0
 
 @dataclass(frozen=True)
 class Killed:
-    """In place of a result: the unit's workers died whenever it ran."""
+    """The outcome of a unit whose workers died whenever it ran."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Late:
-    """In place of a result: the unit took longer than it may.
+    """The outcome of a unit that took longer than allowed.
 
     It ran for `seconds`. `again`: its parts run again, each by itself.
     """
@@ -181,7 +181,7 @@ class Runner:
     # ------------------------------------------------------------ results
 
     def _next_results(self):
-        """Results that have arrived since; waits for a tick at most."""
+        """Results that have arrived since the last call; waits for a tick at most."""
         if time.monotonic() - self._looked >= TICK_SECONDS:
             self._look_at_workers()
             yield from self._judge()
@@ -212,7 +212,7 @@ class Runner:
         return [future for future in found if future.key in self._running]
 
     def _gathered(self, futures):
-        """Values of finished futures; of those that were lost on the way none yet."""
+        """Values of finished futures, without those that were lost on the way."""
         if not futures:
             return []
         how = {"futures": futures, "errors": "skip", "asynchronous": True}
@@ -249,7 +249,7 @@ class Runner:
     # ------------------------------------------------------------ who kills workers
 
     def _blame(self, unit):
-        """A unit whose workers died more often than by chance."""
+        """Suspect a unit whose workers died too often, or its parts if it ran alone."""
         if unit is not self._alone:
             self._suspects.append(unit)
         elif parts := unit.singles():
@@ -273,7 +273,7 @@ class Runner:
             self._add([unit])
 
     def _judge(self):
-        """Take units off workers that have died once too often."""
+        """Cancel and blame units whose workers have died too often."""
         for key, (unit, future) in list(self._running.items()):
             if self._deaths[id(unit)] > MOST_DEATHS:
                 del self._running[key]
@@ -281,7 +281,7 @@ class Runner:
                 yield from self._blame(unit)
 
     def _look_at_workers(self):
-        """Wait until there are any, and count for each unit how many have died with it."""
+        """Wait until there are workers, and count how many have died with each unit."""
         try:
             threads = threads_of(self.client)
         except NO_ANSWER:

@@ -20,14 +20,13 @@ from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.explain import Outlook, explain_search
 from gpuml.model_selection.one_pass import OnePassSearch
 from gpuml_dask import predict
-from gpuml_dask._asked import asked_by
+from gpuml_dask._annotations import asked_by
 from gpuml_dask.client import client_for
 from gpuml_dask.rows.lazy import lives_on_workers
 from gpuml_dask.rows.placement import Placed
-from gpuml_dask.searching.drawing import draw, graph_of
 from gpuml_dask.searching.limits import check_fit_timeout
 from gpuml_dask.searching.parameters import with_parameters_of_one_device
-from gpuml_dask.searching.session import Session, computed, score_there
+from gpuml_dask.searching.session import Session, computed, draw, graph_of, score_there
 
 IID = (
     "iid= has no effect and will be refused one day: means of scores give every fold the same "

@@ -1,6 +1,6 @@
 """What a search has on a cluster while it is fitted: a client, its rows, its evaluators."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -23,7 +23,6 @@ from gpuml_dask.rows.inputs import twin
 from gpuml_dask.rows.lazy import lives_on_workers
 from gpuml_dask.rows.placement import Placed, Table, place
 from gpuml_dask.searching.by_rows import plan_for
-from gpuml_dask.searching.drawing import graph_of
 from gpuml_dask.searching.evaluator import ClusterEvaluator, OnCluster
 from gpuml_dask.sums.divided import fetch, repeated
 from gpuml_dask.sums.holders import TaskHolders
@@ -72,7 +71,7 @@ class Session(OnCluster):
         return table["X"], y, params
 
     def _sent_along(self, X: Table, y: Any) -> Any:
-        """The y of this process, which workers get too: they read their rows pass by pass."""
+        """Send y to the workers as well, which read their rows pass by pass."""
         columns = {name: X[name] for name in X.names if name not in ("X", "y")}
         self._table = place(X.X, y, columns, client=self.client, numeric=False)
         X.close()
@@ -123,7 +122,7 @@ class Session(OnCluster):
         return self.evaluators[-1]
 
     def outlook(self, job: Job, routes: Sequence[Any]) -> Outlook:
-        """Where the work of some routes is going to be done, and how fast a worker is."""
+        """The workers that will do the work of some routes, and the speed of a worker."""
         facts = workers_there(self.client, self.patience)
         groups = [each.group for each in routes if isinstance(each, AtOnce)]
         n_alone = sum(len(r.positions) for r in routes if not isinstance(r, AtOnce))
@@ -143,7 +142,7 @@ class Session(OnCluster):
         )
 
     def graph(self) -> dict[str, list[str]]:
-        """What was done, each with what it needed."""
+        """A graph of what was done: each unit, and what it needed."""
         return graph_of(name for evaluator in self.evaluators for name in evaluator.names)
 
     def close(self) -> None:
@@ -171,7 +170,7 @@ class Session(OnCluster):
 
 @dataclass(frozen=True)
 class _Labels:
-    """Holders of shares that are labels alone, without a task that makes a share of each."""
+    """Holders of shares that consist of labels only, which need no tasks of their own."""
 
     holders: TaskHolders
 
@@ -225,3 +224,35 @@ def _splits_look_at_y(cv, classifier):
         return not theirs or "Stratified" in type(cv).__name__
     # None and a number mean stratified folds for classifiers; an iterable has its indices.
     return classifier and (cv is None or isinstance(cv, int))
+
+
+# ---------------------------------------------------------------- what was done
+
+
+def graph_of(names: Iterable[str]) -> dict[str, list[str]]:
+    """A graph of what was done: each unit, and what it needed."""
+    units = list(names)
+    return {"rows": [], **{name: ["rows"] for name in units}, "table of scores": units}
+
+
+def draw(graph: Mapping[str, Sequence[str]], **options: Any) -> Any:
+    """Draw a graph of names; `options` as for `dask.visualize`.
+
+    Each name is mapped to those that it needs, which stand before it; all lead to the last. An
+    ImportError is raised if graphviz is not installed.
+    """
+    done: dict[str, Any] = {}
+    for name, needed in graph.items():
+        inputs = [done[each] for each in needed]
+        done[name] = dask.delayed(_symbol, pure=False)(*inputs, dask_key_name=name)
+    try:
+        return done[name].visualize(**options)
+    except (ImportError, RuntimeError) as error:
+        raise ImportError(
+            "Drawing needs graphviz, the program and the Python package: conda install "
+            "python-graphviz, or pip install graphviz and your system's graphviz."
+        ) from error
+
+
+def _symbol(*needed):
+    """The function of all nodes."""

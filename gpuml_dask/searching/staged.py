@@ -25,9 +25,8 @@ from gpuml.model_selection.fitted_prefixes import (
 )
 from gpuml.model_selection.one_by_one import Fold, Progress, take_fold
 from gpuml.model_selection.warned import Warned
-from gpuml_dask._asked import asked_resources, asked_workers
-from gpuml_dask.planning.needs import Placing
-from gpuml_dask.planning.worker_kinds import Kinds, kinds_of
+from gpuml_dask._annotations import asked_resources, asked_workers
+from gpuml_dask.planning.worker_kinds import Kinds, Placing, kinds_of
 from gpuml_dask.searching.limits import limited
 from gpuml_dask.searching.running import Runner
 from gpuml_dask.searching.tasks import (
@@ -56,7 +55,7 @@ class FirstSteps:
 
     @property
     def title(self) -> str:
-        """What the dashboard calls all of them."""
+        """Their name on the dashboard."""
         return f"fit {' and '.join(self.names)}"
 
     def run(self, spec: Spec, rows: Mapping[str, Any]) -> Prepared:

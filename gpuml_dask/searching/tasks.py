@@ -29,7 +29,7 @@ from gpuml.model_selection.one_by_one import Task
 from gpuml.model_selection.residence import place_name
 from gpuml.model_selection.warned import Warned, recorded
 from gpuml.protocol import Group
-from gpuml_dask.planning.needs import ANYWHERE, Placing
+from gpuml_dask.planning.worker_kinds import ANYWHERE, Placing
 from gpuml_dask.searching.limits import limited
 
 Steps = Sequence[Step]
@@ -125,7 +125,7 @@ class Spec:
 
 @dataclass
 class Kept:
-    """An evaluator, the lock of those who fit groups on it, and seconds that a fit may take."""
+    """An evaluator, the lock for fits of groups on it, and the time limit of a fit in seconds."""
 
     evaluator: Evaluator
     fit_timeout: float | None = None
@@ -133,7 +133,7 @@ class Kept:
 
 
 class Keeper:
-    """Has what a worker keeps of a spec, for as long as the client holds the keeper's key.
+    """Keeps a worker's evaluator of a spec for as long as the client holds the keeper's key.
 
     The copy of a spec does not last as long: where there are several, Dask removes those that no
     task waits for just then, as between two rounds, or on a worker that has finished before others.
@@ -154,7 +154,7 @@ _keepers: "WeakValueDictionary[str, Keeper]" = WeakValueDictionary()
 
 
 def keep(name: str) -> Keeper:
-    """Keep what this worker has, or gets, of a spec."""
+    """Keep this worker's evaluator of a spec, now or as soon as there is one."""
     with _building:
         keeper = _keepers.setdefault(name, Keeper())
         keeper.kept = keeper.kept or _made.get(name)
@@ -327,7 +327,7 @@ def as_user(spec: Spec) -> Iterator[list[Warned]]:
 
 
 def done(value: Any, steps: Steps, warned: Sequence[Warned]) -> Done:
-    """What a unit came to on this worker."""
+    """The outcome of a unit on this worker."""
     return Done(value, steps, get_worker().address, _device(steps[0].place), tuple(warned))
 
 

@@ -22,7 +22,7 @@ class RankLost(ClusterError):
 
 @dataclass(frozen=True)
 class Message:
-    """Any value: pickled, and apart from that the arrays that the pickle names by number."""
+    """A pickled value, and the arrays that the pickle refers to by number."""
 
     text: bytes
     arrays: Sequence[Array] = ()
@@ -33,7 +33,7 @@ FAN_IN = 8
 
 
 def parent_of(rank: int) -> int:
-    """The rank that another one sends its answers to, along with those it has received.
+    """The rank to which a rank sends its answers, together with those it has received.
 
     Ranks below one are neighbours, so that most of their sums are of neighbouring pieces.
 
@@ -47,7 +47,7 @@ def parent_of(rank: int) -> int:
 
 
 def children_of(rank: int, size: int) -> list[int]:
-    """Ranks that send their answers to one, of so many in all."""
+    """The ranks, of `size` in all, that send their answers to this rank."""
     return [child for child in range(rank + 1, size) if parent_of(child) == rank]
 
 

@@ -29,7 +29,7 @@ Runs = dict[tuple[int, int], Any]
 
 
 def fold(known: Runs, start: int, stop: int, combine: Callable[[Any, Any], Any]) -> Runs:
-    """The fewest runs within some pieces that follow from known ones by the fixed tree.
+    """Combine known runs of some pieces by the fixed tree, into as few runs as possible.
 
     The tree combines neighbours two by two, level after level, as `gpuml.divided.tree` does. A
     rank that holds neighbours can so combine them before it sends anything, and the outcome is
@@ -111,7 +111,7 @@ class Rank:
             return Reply(error=error, failed_at=sys.maxsize)
 
     def joined(self, replies: Sequence[Reply]) -> Reply:
-        """What came of the last order on this rank and on others, in one."""
+        """Merge the replies of this rank and of others to the last order."""
         failed = [reply for reply in replies if reply.error is not None]
         if failed:
             return min(failed, key=lambda reply: reply.failed_at)
@@ -159,7 +159,7 @@ _KINDS: dict[str, Callable[[Rank, Order], Any]] = {
 
 
 def serve(transport: Transport, pieces: Mapping[int, Any]) -> None:
-    """Do the commands of rank 0 on the pieces of this rank, by position, until the command to stop.
+    """Execute the commands of rank 0 on the pieces of this rank, until the command to stop.
 
     `RankLost` is raised if the communicator was ended meanwhile.
     """
@@ -293,7 +293,7 @@ class _Ranks:
         self._later.append(self._encoded(order))
 
     def command(self, order) -> Mapping[Any, Any]:
-        """Results of all ranks, in one.
+        """Send an order to all ranks, and return their merged results.
 
         Rank 0 takes its order from the message too: whatever a trip does to arguments, it does to
         those of all ranks.
@@ -319,7 +319,7 @@ class _Ranks:
             raise RuntimeError("The ranks no longer serve: the block of their driver has ended.")
 
     def _encoded(self, order):
-        """An order as a message; it tells ranks too what nobody can ask for any more."""
+        """Encode an order; its message also tells ranks which results they may release."""
         n_forgotten = len(self.forget)
         order = order._replace(forget=self.forget[:n_forgotten])
         message = encode(order, self.transport.carries)

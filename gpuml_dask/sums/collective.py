@@ -31,8 +31,8 @@ from distributed.core import Status
 
 from gpuml.data import Place, aligned
 from gpuml.divided import small_arrays
+from gpuml_dask._annotations import submit_near
 from gpuml_dask.errors import ClusterError
-from gpuml_dask.near import submit_near
 from gpuml_dask.sums._messages import Alone, RankLost, Transport
 from gpuml_dask.sums._nccl import NcclTransport
 from gpuml_dask.sums._ranks import Driver, serve
@@ -168,7 +168,7 @@ class Collective:
         return in_order(addresses, known)
 
     def _joined(self, workers) -> Sequence[Future | None]:
-        """A membership on each worker: the ones there are, or those of a new communicator."""
+        """The membership of each worker, in an existing communicator or a new one."""
         if len(workers) == 1:
             return [None]
         members = self._members.get(tuple(workers))
@@ -201,7 +201,7 @@ class Collective:
         return submit_near(self.client, calls, homes, priority=PRIORITY, strictly=True)
 
     def _outcome(self, tasks, workers, members=()):
-        """The result of the first of several tasks, when all have ended; the tasks are let go."""
+        """The result of the first of several tasks, once all have ended; releases the tasks."""
         first, others = tasks[0], tasks[1:]
         try:
             self._wait([first], workers, [*others, *members])

@@ -249,7 +249,7 @@ def _missing(X, missing_values):
 
 
 def _with_mask(X, missing_values):
-    """Numbers, and which of them are there."""
+    """Numbers, and the mask of those that are not missing."""
     return X, ~_missing(X, missing_values)
 
 

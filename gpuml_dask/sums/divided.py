@@ -20,7 +20,7 @@ from distributed import Client, Future, KilledWorker
 from gpuml import get_config
 from gpuml.data import Holders
 from gpuml.divided import DividedRows, Share
-from gpuml_dask.near import submit_near
+from gpuml_dask._annotations import submit_near
 from gpuml_dask.planning.blocks import assign, cut_rows
 from gpuml_dask.planning.worker_kinds import kinds_among
 from gpuml_dask.rows.placement import Table
@@ -67,7 +67,7 @@ def run_divided(
 
 
 def repeated(table: Table, function: Callable[..., Any], *args: Any) -> Any:
-    """What a function returns, called again for as long as workers with rows are lost meanwhile."""
+    """Call a function, and call it again whenever workers with rows were lost meanwhile."""
     for _ in range(MOST_REPEATS):
         try:
             return function(*args)
@@ -86,7 +86,7 @@ def _revive(table):
 
 
 class Spread:
-    """A table, as pieces on workers, for one run of `run_divided`, which has the parameters.
+    """The rows of a table as pieces on workers, for one run of `run_divided`.
 
     `facts` are the scheduler's description of each worker, if it was just requested. After the run,
     `workers` are the addresses of those that had rows.
@@ -192,7 +192,7 @@ class Spread:
         return fields, by_worker(pieces, owners, workers)
 
     def _moved(self, futures) -> list[Future]:
-        """The same, each on a worker, unless that is gone by then."""
+        """Copies of futures, each on a given worker, unless that worker has gone."""
         if not futures:
             return []
         word = uuid4().hex

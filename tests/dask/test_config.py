@@ -7,7 +7,7 @@ import dask
 import pytest
 
 import gpuml_dask._dask
-from gpuml_dask.near import submit_near
+from gpuml_dask._annotations import submit_near
 from gpuml_dask.rows.placement import MEMORY
 from gpuml_dask.searching.by_rows import ASKED_PLAN
 from gpuml_dask.sums.divided import BLOCK_BYTES

@@ -33,8 +33,7 @@ from gpuml.linear_model import LogisticRegression, Ridge
 from gpuml.model_selection import GridSearchCV as OneDevice
 from gpuml.preprocessing import StandardScaler
 from gpuml_dask.model_selection import GridSearchCV, HalvingGridSearchCV, HyperbandSearchCV
-from gpuml_dask.planning.needs import Placing, need_of, placing_of
-from gpuml_dask.planning.worker_kinds import SHARE, Kinds
+from gpuml_dask.planning.worker_kinds import SHARE, Kinds, Placing, need_of, placing_of
 from tests.dask.conftest import THREADS
 
 N_ROWS = 90
