@@ -4,24 +4,21 @@ import uuid
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import sklearn
-from distributed import Client
 
 import gpuml
 from gpuml.data import AnySplit
 from gpuml.model_selection.candidates import Plan, Step, refusal_of, tell_unrepeated
 from gpuml.model_selection.evaluate import Job, Results, progress_bar
 from gpuml.model_selection.grown import Grown, why_rounds_anew
-from gpuml.model_selection.resuming import Checkpoints
 from gpuml.model_selection.route import AtOnce, route, warn_of_unused
 from gpuml.model_selection.warned import Warned, tell
 from gpuml.protocol import Group
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.planning.worker_kinds import Placer, Placing, kinds_among, kinds_of
-from gpuml_dask.rows.placement import Placed
 from gpuml_dask.searching.by_rows import ByRows, Facts, plan_for
 from gpuml_dask.searching.inputs import SearchInputs, send_rows
 from gpuml_dask.searching.limits import check_restartable
@@ -30,29 +27,16 @@ from gpuml_dask.searching.running import Killed
 from gpuml_dask.searching.staged import PlacedRunner, StagedRefit, readers
 from gpuml_dask.searching.tasks import Done, RefitUnit, Spec
 from gpuml_dask.sums.holders import WorkersDied
-from gpuml_dask.waiting import facts_of, patience, workers_there
+from gpuml_dask.waiting import facts_of, workers_there
+
+if TYPE_CHECKING:
+    from gpuml_dask.searching.session import Session
 
 NO_LIMIT = (
     "fit_timeout= does not limit fits whose rows are divided over workers: many tasks of many "
     "workers are one fit. For a limit, keep all rows on each worker, "
     "dask.config.set({'gpuml.plan': 'whole'}); without one, leave fit_timeout= out."
 )
-
-
-@dataclass(eq=False)
-class OnCluster:
-    """What all evaluators of a search on a cluster have in common.
-
-    `checkpoints` keep finished work, if any. `fit_timeout` are the seconds that a fit of the table
-    may take. `elsewhere` are arrays of this process, each with the `Placed` that stands for it on
-    workers. `patience` are the seconds to wait for a cluster that does no work.
-    """
-
-    client: Client
-    checkpoints: Checkpoints | None = None
-    fit_timeout: float | None = None
-    elsewhere: list[tuple[Any, Placed]] = field(default_factory=list)
-    patience: float = field(default_factory=patience)
 
 
 class ClusterEvaluator:
@@ -72,7 +56,7 @@ class ClusterEvaluator:
 
     grown: Grown | None = None
 
-    def __init__(self, job: Job, on: OnCluster, *, refits: bool = False):
+    def __init__(self, job: Job, on: "Session", *, refits: bool = False):
         self.job, self.on, self.client, self._refits = job, on, on.client, refits
         self._divided: ByRows | None = None
         self._by_rows: set[int] = set()

@@ -17,23 +17,36 @@ from gpuml.divided import Share, divided_splits
 from gpuml.model_selection.candidates import number
 from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.explain import Outlook, speed_of
+from gpuml.model_selection.resuming import Checkpoints
 from gpuml.model_selection.route import AtOnce
 from gpuml_dask.rows import blocks
 from gpuml_dask.rows.inputs import twin
 from gpuml_dask.rows.lazy import lives_on_workers
 from gpuml_dask.rows.placement import Placed, Table, place
 from gpuml_dask.searching.by_rows import plan_for
-from gpuml_dask.searching.evaluator import ClusterEvaluator, OnCluster
+from gpuml_dask.searching.evaluator import ClusterEvaluator
 from gpuml_dask.sums.divided import fetch, repeated
 from gpuml_dask.sums.holders import TaskHolders
-from gpuml_dask.waiting import answers, workers_there
+from gpuml_dask.waiting import answers, patience, workers_there
 
 
-class Session(OnCluster):
-    """The cluster as one fit of a search sees it: its evaluators, and its rows on workers."""
+class Session:
+    """The cluster as one fit of a search sees it: its evaluators, and its rows on workers.
 
-    def __init__(self, *args: Any):
-        super().__init__(*args)
+    `checkpoints` keep finished work, if any. `fit_timeout` are the seconds that a fit of the table
+    may take. `elsewhere` are arrays of this process, each with the `Placed` that stands for it on
+    workers. `patience` are the seconds to wait for a cluster that does no work.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        checkpoints: Checkpoints | None = None,
+        fit_timeout: float | None = None,
+    ):
+        self.client, self.checkpoints, self.fit_timeout = client, checkpoints, fit_timeout
+        self.elsewhere: list[tuple[Any, Placed]] = []
+        self.patience = patience()
         self.evaluators: list[ClusterEvaluator] = []
         self._table: Table | None = None
 

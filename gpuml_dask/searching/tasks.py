@@ -191,11 +191,6 @@ class GroupUnit:
     def candidates(self) -> list[int]:
         return self.group.positions
 
-    @property
-    def n_fits(self) -> int:
-        """Models that are fitted."""
-        return len(self.group.positions) * self.n_splits
-
     def singles(self) -> "list[SplitUnit]":
         params = [{**self.group.shared, **varying} for varying in self.group.varying]
         return [
@@ -207,7 +202,8 @@ class GroupUnit:
     def run(self, kept: Kept) -> tuple[Any, Steps]:
         """Fit and score on a worker; the reason, if it cannot be done at once."""
         evaluator = kept.evaluator
-        with kept.lock, limited(kept.fit_timeout, self.n_fits):
+        n_fits = len(self.candidates) * self.n_splits
+        with kept.lock, limited(kept.fit_timeout, n_fits):
             n_before = len(evaluator.steps)
             found = evaluator.fit_group(self.group)
             if not found:
@@ -228,11 +224,6 @@ class SplitUnit:
     params: Sequence[Mapping[str, Any]]
     placing: Placing = ANYWHERE
 
-    @property
-    def n_fits(self) -> int:
-        """Models that are fitted."""
-        return len(self.candidates)
-
     def singles(self) -> "list[SplitUnit]":
         if len(self.candidates) == 1:
             return []
@@ -244,7 +235,7 @@ class SplitUnit:
     def run(self, kept: Kept) -> tuple[Any, Steps]:
         """Fit and score on a worker."""
         evaluator = kept.evaluator
-        with limited(kept.fit_timeout, self.n_fits):
+        with limited(kept.fit_timeout, len(self.candidates)):
             results = evaluator.fit_split(self.split, self.params)
         error_score = evaluator.job.task.error_score
         return self.made_of(results, evaluator.place_for(self.params[0]), error_score)
@@ -265,8 +256,6 @@ class RefitUnit:
     params: Mapping[str, Any]
     group: Group | None
     placing: Placing = ANYWHERE
-
-    n_fits = 1
 
     @property
     def candidates(self) -> list[int]:
