@@ -97,7 +97,7 @@ def assert_same(found, expected, **close):
                 np.testing.assert_allclose(own.cv_results_[name], values, **close)
         assert vars(own).keys() - vars(other).keys() == {
             *("plan_", "split_sizes_"),
-            "return_predictions",
+            *("checkpoint", "return_predictions"),
         }
 
 
