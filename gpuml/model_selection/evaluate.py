@@ -75,7 +75,7 @@ class Evaluator:
 
     grown: Grown | None = None
 
-    def __init__(self, job: Job):
+    def __init__(self, job: Job, routed: tuple[Any, list[AnyRoute]] = (None, [])):
         self.job = job
         self.refused: dict[int, Refusal] = {}
         self.steps: list[Step] = []
@@ -83,7 +83,7 @@ class Evaluator:
         self._folds: dict[tuple, Folds] = {}
         self._shared: list[tuple[int, Shared]] = []
         self.n_done = 0
-        self._routed: tuple[Any, list[AnyRoute]] = (None, [])
+        self._routed = routed
         self._rows = Residences(job.estimator, job.X, job.y, job.splits, job.task)
         self._alone: dict[int, Mapping[str, Any]] = {}
         self._params: dict[int, Mapping[str, Any]] = {}
@@ -136,7 +136,8 @@ class Evaluator:
                     table[position] = results
             elif isinstance(each, Nested):
                 for position in each.positions:
-                    table[position] = self._fit_nested(position, candidates)
+                    inside = each.inside[position]
+                    table[position] = self._fit_nested(inside, position, candidates)
         left = [position for position, results in enumerate(table) if not results]
         if left:
             results_of_each = self._fit_one_by_one(left, candidates)
@@ -343,14 +344,13 @@ class Evaluator:
 
     # ------------------------------------------------- searches inside
 
-    def _fit_nested(self, position, candidates):
+    def _fit_nested(self, inside, position, candidates):
         """Results of a candidate that ends in a search; nothing if it must be fitted by itself."""
         from gpuml.model_selection.nested import fit_nested  # it has an evaluator of its own
 
         job, params = self.job, candidates[position]
-        model = configured(job.estimator, params)
         try:
-            results, steps = fit_nested(job, model, params, position, len(candidates))
+            results, steps = fit_nested(job, inside, params, position, len(candidates))
         except Exception as error:
             if not self._may_refuse(error):
                 raise
