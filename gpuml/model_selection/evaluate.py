@@ -74,6 +74,7 @@ class Evaluator:
     """
 
     grown: Grown | None = None
+    _targets_apart = False
 
     def __init__(self, job: Job, routed: tuple[Any, list[AnyRoute]] = (None, [])):
         self.job = job
@@ -174,6 +175,7 @@ class Evaluator:
             return None
         if fit_weight(each.fits, job.task) is not job.task.score_params.get("sample_weight"):
             return None
+        self._targets_apart = True
         stack, _, refused = self._fit_together(each.fits, each.group)
         return None if refused else stack
 
@@ -330,6 +332,7 @@ class Evaluator:
         if kind not in self._known:
             batch = estimator.multifit_batch(job.X, job.y, fit_weight(estimator, job.task))
             seen = {n: v for n, v in vars(estimator).items() if n.endswith("_in_")}
+            batch = replace(batch, targets_apart=True) if self._targets_apart else batch
             self._known[kind] = Known(batch, seen)
         known = self._known[kind]
         if (kind, refused.key) not in self._folds:

@@ -20,10 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import Array, Place, device_of, move, namespace
+from gpuml._arrays import Array, Place, device_of, is_numpy, move, namespace
 from gpuml._arrays.ops import (
     EPS,
     add_gram,
+    add_gram_apart,
     add_single_gram,
     column_sums,
     constant,
@@ -265,7 +266,11 @@ def _grams(folds, atoms, shifts, block_bytes, advance, single, lengths):
         with quiet():
             return _few_rows.grams(batch, atoms, shifts)
 
+    apart = batch.targets_apart and is_numpy(shifts) and not lengths
+
     def add(total, atom, X, y, weight):
+        if apart:
+            return add_gram_apart(total, X, y, weight, shifts[atom, :])
         if single:
             return add_single_gram(total, X, y, shifts[atom, :])
         y = _with_lengths(X, y, shifts[atom, :]) if lengths else y
