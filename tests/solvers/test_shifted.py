@@ -25,6 +25,11 @@ def test_systems_of_all_shifts_are_solved(rng, p, n_shifts):
     np.testing.assert_allclose(smallest, values[..., 0], rtol=1e-9, atol=1e-11)
     assert (largest >= values[..., -1] * (1 - 1e-9)).all()
     assert (largest <= 3 * values[..., -1]).all()
+    condition = (largest / smallest).max()
+    for enough, is_known in ((1.01 * condition, True), (0.99 * condition, False)):
+        _, bound, _ = solve_by_tridiagonal(M, shifts, B, enough)
+        assert (bound <= values[..., 0] * (1 + 1e-9)).all()
+        assert ((largest / bound).max() <= enough) == is_known
     products, diagonals = inverses_applied(M[0], shifts, B[0], np)
     inverses = np.linalg.inv(systems[:, 0])
     np.testing.assert_allclose(products, inverses @ B[0], rtol=1e-9, atol=1e-11)
