@@ -65,6 +65,29 @@ def add_gram(total: Array, Z: Array) -> Array:
     return total + Z.T @ Z
 
 
+def add_gram_apart(
+    total: np.ndarray, X: np.ndarray, y: np.ndarray, weight: np.ndarray | None, shift: np.ndarray
+) -> np.ndarray:
+    """As `add_gram` of `design`, without the products of two targets, of NumPy rows.
+
+    Of many targets, their products are most of the work, and their copies in the order of rows most
+    of what is left: here they stay in the order that they have.
+    """
+    p = X.shape[1]
+    Z = design(X, y[:, :0], weight, shift[:p], np)
+    y = y - shift[p:]
+    if weight is not None:
+        y *= np.sqrt(weight.astype(np.float64))[:, None]
+    features, targets = Z.T @ Z, y.T @ Z
+    total[:p, :p] += features[:p, :p]
+    total[p:-1, :p] += targets[:, :p]
+    np.einsum("ii->i", total)[p:-1] += np.vecdot(y.T, y.T)
+    total[-1, :p] += features[-1, :p]
+    total[-1, p:-1] += targets[:, -1]
+    total[-1, -1] += features[-1, -1]
+    return total
+
+
 def add_single_gram(
     total: np.ndarray, X: np.ndarray, y: np.ndarray, shift: np.ndarray
 ) -> np.ndarray:
@@ -233,28 +256,32 @@ def _solve_shifted_lapack(M, shifts, B, enough):
     condition = np.full((len(shifts), n), np.inf)
     diagonal = np.diagonal(M, axis1=1, axis2=2)[:, None, :] + shifts[:, None]
     positive = diagonal > 0
-    scales = 1.0 / np.sqrt(np.where(positive, diagonal, 1.0))
-    scaled = np.empty((min(len(shifts), max(1, CACHE_BYTES // (8 * p * p + 1))), p, p))
-    for i, start in product(range(n), range(0, len(shifts), len(scaled))):
-        scale = scales[i, start : start + len(scaled)]
-        A = np.multiply(M[i], scale[:, :, None], out=scaled[: len(scale)])
-        A *= scale[:, None, :]
-        A.reshape(len(A), p * p)[:, :: p + 1] = 1.0
-        for j in range(start, start + len(A)):
-            if not positive[i, j].all():
-                continue
-            own, side = A[j - start], scales[i, j][:, None] * B[i]
+    scales = 1.0 / np.sqrt(np.where(positive, diagonal, 1.0))  # (n, U, p)
+    known = positive.all(axis=-1)
+    room = max(1, CACHE_BYTES // (8 * p * p + 1))
+    n_shifts, n_matrices = min(len(shifts), room), max(1, room // max(1, len(shifts)))
+    scaled = np.empty((min(n, n_matrices), n_shifts, p, p))
+    for first, start in product(range(0, n, n_matrices), range(0, len(shifts), n_shifts)):
+        some = slice(first, first + n_matrices), slice(start, start + n_shifts)
+        scale = scales[some]
+        A = scaled[: len(scale), : scale.shape[1]]
+        np.multiply(M[some[0], None], scale[..., None], out=A)
+        A *= scale[..., None, :]
+        np.einsum("ijkk->ijk", A)[:] = 1.0
+        for k, u in np.argwhere(known[some]).tolist():
+            i, j = first + k, start + u
             will_do = j > 0 and condition[0, i] <= enough
-            factor, found = _cholesky(own, with_condition=not will_do)
+            factor, found = _cholesky(A[k, u], with_condition=not will_do)
             if factor is not None:
                 condition[j, i] = condition[0, i] if will_do else found
-                X[j, i] = scales[i, j][:, None] * lapack.dpotrs(factor, side)[0]
+                X[j, i] = lapack.dpotrs(factor, scales[i, j][:, None] * B[i])[0]
+    X *= np.swapaxes(scales, 0, 1)[..., None]
     return X, condition
 
 
 def _cholesky(own, *, with_condition):
     """A Cholesky factor in place of a matrix, or None; and the condition number on request."""
-    norm = np.abs(own).sum(axis=0).max(initial=0.0) if with_condition else None
+    norm = lapack.dlange("1", own.T) if with_condition else None
     factor, info = lapack.dpotrf(own.T, lower=0, clean=0, overwrite_a=1)
     if info != 0 or not with_condition:
         return (factor if info == 0 else None), np.inf

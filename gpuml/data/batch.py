@@ -93,7 +93,8 @@ class Batch(Aligned):
 
     The three live in one place. `work` is where to compute: the same place, or a device that the
     rows are brought to block by block because all of them would not fit. `home` is the place that
-    the user's X came from: results go back there. `y_is_flat` says that the user's y had one axis.
+    the user's X came from: results go back there. `y_is_flat` says that the user's y had one axis,
+    `targets_apart` that no caller needs products of two targets, so that moments may lack them.
 
     With `holders`, the rows are divided: X, y, weight and codes are `Absent`, and each piece of the
     holders is `Folds` of a batch of its own, with the same splits, whose first row is number
@@ -110,6 +111,7 @@ class Batch(Aligned):
     classes: Array | None = None
     first: int = 0
     holders: Holders | None = None
+    targets_apart: bool = False
 
     @property
     def n_rows(self) -> int:

@@ -19,7 +19,7 @@ from gpuml.losses import Loss
 from gpuml.metrics.residuals import ResidualMoments
 from gpuml.solvers._result import Status
 from gpuml.solvers.affine import pulled_back
-from gpuml.solvers.described import Described, frame_maps
+from gpuml.solvers.described import Described, frame_maps, training_parts
 from gpuml.solvers.moments import LEAST_SQUARE, Moments
 from gpuml.solvers.numbered_rows import NumberedBatch
 from gpuml.solvers.sparse_rows import SparseBatch
@@ -270,18 +270,20 @@ def sums_of_residuals(
     described: Described, coef: Array, intercept: Array, part: str
 ) -> tuple[ResidualMoments, Array]:
     """Sums of residuals of models (C, S, t, p) and (C, S, t) over rows that moments describe."""
-    found = []
-    for partition, moments in zip(described.folds.partitions, described.moments or (), strict=True):
-        stop = partition.first_split + partition.n_splits
-        splits = slice(partition.first_split, stop)
-        sums = moments.combine(getattr(partition, part))
+    found, folds = [], described.folds
+    for i, training in enumerate(training_parts(folds)):
+        if part == "train" and folds.frame is None:
+            sums = described.combined(training)
+        else:
+            sums = (described.moments or ())[i].combine(getattr(folds.partitions[i], part))
+        splits = training.splits
         found.append(_residual_sums(sums, coef[:, splits, ...], intercept[:, splits, ...]))
     xp = namespace(coef)
     weight, residual, squared, target, reliable = (
         items[0] if len(items) == 1 else xp.concat(items, axis=axis)
         for items, axis in zip(zip(*found, strict=True), (0, 1, 1, 0, 1), strict=True)
     )
-    n_rows = np.asarray([getattr(s, f"n_{part}") for s in described.folds.splits])
+    n_rows = np.asarray([getattr(s, f"n_{part}") for s in folds.splits])
     return ResidualMoments(weight, residual, squared, target, n_rows), reliable
 
 
@@ -291,7 +293,7 @@ def _residual_sums(moments: Moments, coef: Array, intercept: Array):
     gram, p = moments.gram, moments.n_features  # (S, q, q)
     n_candidates, n_splits, t, _ = coef.shape
     shift_x, shift_y = moments.shift[..., :p], moments.shift[..., p:]
-    offset = intercept - shift_y + xp.sum(coef * shift_x[..., None, :], axis=-1)
+    offset = intercept - shift_y + xp.vecdot(coef, shift_x[..., None, :], axis=-1)
     # A split at a time, so that its moments are read once for all candidates: (S, C t, q).
     lead = n_splits, n_candidates
     unit = xp.broadcast_to(xp.eye(t, dtype=xp.float64, device=gram.device), (*lead, t, t))
@@ -303,7 +305,7 @@ def _residual_sums(moments: Moments, coef: Array, intercept: Array):
         return _exchanged(xp.reshape(values, (*lead, t)), xp)
 
     image = v @ gram
-    squared = by_candidate(xp.sum(image * v, axis=-1))
+    squared = by_candidate(xp.vecdot(image, v, axis=-1))
     residual = by_candidate(image[..., -1])
     diagonal = xp.linalg.diagonal(gram)
     # Two sums of magnitudes, weighted and not, as one matrix product.

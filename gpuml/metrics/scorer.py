@@ -165,6 +165,8 @@ def check_scoring(
     >>> check_scoring(model, ["r2", "neg_max_error"])(model, X, y)["r2"]
     1.0
     """
+    if scoring is None and hasattr(estimator, "fit") and hasattr(estimator, "score"):
+        return _PassthroughScorer(estimator)  # as scikit-learn's, whose check of arguments is slow
     if isinstance(scoring, dict):
         scoring = {name: _scorer_for(value) for name, value in scoring.items()}
     elif isinstance(scoring, list | tuple | set):

@@ -39,7 +39,11 @@ class Behind:
         The same over whole pipelines.
     n_steps : int
         How many steps stand before it.
+    routed : tuple
+        The candidates of `whole`, and their routes, once `route` has found them.
     """
+
+    routed: tuple[Sequence[Mapping[str, Any]], list[Any]] = (), []
 
     def __init__(self, estimator: Any):
         self.estimator, self.search = estimator, search_in(estimator)

@@ -74,8 +74,9 @@ class Evaluator:
     """
 
     grown: Grown | None = None
+    _targets_apart = False
 
-    def __init__(self, job: Job):
+    def __init__(self, job: Job, routed: tuple[Any, list[AnyRoute]] = (None, [])):
         self.job = job
         self.refused: dict[int, Refusal] = {}
         self.steps: list[Step] = []
@@ -83,7 +84,7 @@ class Evaluator:
         self._folds: dict[tuple, Folds] = {}
         self._shared: list[tuple[int, Shared]] = []
         self.n_done = 0
-        self._routed: tuple[Any, list[AnyRoute]] = (None, [])
+        self._routed = routed
         self._rows = Residences(job.estimator, job.X, job.y, job.splits, job.task)
         self._alone: dict[int, Mapping[str, Any]] = {}
         self._params: dict[int, Mapping[str, Any]] = {}
@@ -139,7 +140,8 @@ class Evaluator:
                     table[position] = results
             elif isinstance(each, Nested):
                 for position in each.positions:
-                    table[position] = self._fit_nested(position, candidates)
+                    inside = each.inside[position]
+                    table[position] = self._fit_nested(inside, position, candidates)
         left = [position for position, results in enumerate(table) if not results]
         if left:
             results_of_each = self._fit_one_by_one(left, candidates)
@@ -176,6 +178,7 @@ class Evaluator:
             return None
         if fit_weight(each.fits, job.task) is not job.task.score_params.get("sample_weight"):
             return None
+        self._targets_apart = True
         stack, _, refused = self._fit_together(each.fits, each.group)
         return None if refused else stack
 
@@ -332,6 +335,7 @@ class Evaluator:
         if kind not in self._known:
             batch = estimator.multifit_batch(job.X, job.y, fit_weight(estimator, job.task))
             seen = {n: v for n, v in vars(estimator).items() if n.endswith("_in_")}
+            batch = replace(batch, targets_apart=True) if self._targets_apart else batch
             self._known[kind] = Known(batch, seen)
         known = self._known[kind]
         if (kind, refused.key) not in self._folds:
@@ -346,14 +350,13 @@ class Evaluator:
 
     # ------------------------------------------------- searches inside
 
-    def _fit_nested(self, position, candidates):
+    def _fit_nested(self, inside, position, candidates):
         """Results of a candidate that ends in a search; nothing if it must be fitted by itself."""
         from gpuml.model_selection.nested import fit_nested  # it has an evaluator of its own
 
         job, params = self.job, candidates[position]
-        model = configured(job.estimator, params)
         try:
-            results, steps = fit_nested(job, model, params, position, len(candidates))
+            results, steps = fit_nested(job, inside, params, position, len(candidates))
         except Exception as error:
             if not self._may_refuse(error):
                 raise

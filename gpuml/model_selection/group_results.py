@@ -34,11 +34,11 @@ def group_results(
     found = []
     for c, position in enumerate(shared.group.positions):
         results = scored.of(c, fit_error=None, **times)
-        for split, result in enumerate(results):
-            if split in alone:
-                results[split] = alone[split][c]
-            elif not is_complete:
-                _complete(job, shared, c, split, result)
+        for split, of_each in alone.items():
+            results[split] = of_each[c]
+        for split in () if is_complete else range(len(results)):
+            if split not in alone:
+                _complete(job, shared, c, split, results[split])
         found.append((position, results))
     return found
 

@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.base import clone
 
 from gpuml._arrays.small_arrays import small_arrays
-from gpuml._sklearn import _MultimetricScorer, _num_samples, _PassthroughScorer
+from gpuml._sklearn import BaseSearchCV, _MultimetricScorer, _num_samples, _PassthroughScorer
 from gpuml.data import AnySplit
 from gpuml.model_selection.behind import Behind
 from gpuml.model_selection.candidates import TOGETHER, Plan, Step, number
@@ -35,7 +35,7 @@ from gpuml.resampling.split import is_theirs
 
 
 def fit_nested(
-    job: Job, estimator: Any, params: Mapping[str, Any], position: int = 0, n_candidates: int = 1
+    job: Job, behind: Behind, params: Mapping[str, Any], position: int = 0, n_candidates: int = 1
 ) -> tuple[Results, list[Step]]:
     """Fit and score a search on all splits of a job.
 
@@ -43,8 +43,8 @@ def fit_nested(
     ----------
     job : Job
         The outer one.
-    estimator : OnePassSearch, or a pipeline that ends in one
-        Unfitted, of one round of candidates.
+    behind : Behind
+        The search, of one round of candidates, whose routes are known.
     params : dict
         What it differs in from the estimator of the job.
     position, n_candidates : int
@@ -62,7 +62,7 @@ def fit_nested(
     NotTogether
         If a fit has to be made by itself, and steps before the search are fitted to other rows.
     """
-    started, behind = time.perf_counter(), Behind(estimator)
+    started = time.perf_counter()
     with small_arrays():
         insides = [_Inside(job, behind, split) for split in job.splits]
         splits = [split for each in insides for split in each.splits]
@@ -70,8 +70,8 @@ def fit_nested(
         ends = np.cumsum(sizes).tolist()
         outside = behind.outside(np.repeat([end - 1 for end in ends], sizes).tolist())
         inner = _inner_job(job, behind.whole, splits, frozenset(end - 1 for end in ends))
-        evaluator = Evaluator(replace(inner, outside=outside))
-        out = evaluator.evaluate(behind.candidates())
+        evaluator = Evaluator(replace(inner, outside=outside), behind.routed)
+        out = evaluator.evaluate(behind.routed[0])
         if behind.n_steps and evaluator.plan.reasons:
             reasons = {reason: None for step in evaluator.steps for reason in step.reasons}
             raise NotTogether("; ".join(reasons))
@@ -130,6 +130,14 @@ class _Inside:
     def result(self, share: "_Share", seconds: float) -> dict[str, Any]:
         """The result of the outer split; `seconds` is its share of the total."""
         task, started = self.job.task, time.perf_counter()
+        result: dict[str, Any] = {
+            "fit_error": None,
+            "n_test_samples": self.split.n_test,
+            "fit_time": seconds,
+        }
+        scores = self._scores_alone(share)
+        if scores is not None:
+            return result | scores | {"score_time": time.perf_counter() - started}
         try:
             self.search._fit_from(share, self._prepared)
             whole = self.behind.assembled(share, self.search)
@@ -139,30 +147,44 @@ class _Inside:
             seconds += time.perf_counter() - started
             return failed_fit(format_exc(), self.split.n_test, task, seconds)
         fitted = time.perf_counter()
-        parts = ("test", "train") if task.return_train_score else ("test",)
-        scores = {f"{name}_scores": self._score(share, whole, name) for name in parts}
-        result = {
-            "fit_error": None,
-            **scores,
-            "n_test_samples": self.split.n_test,
-            "fit_time": seconds + fitted - started,
-            "score_time": time.perf_counter() - fitted,
-        }
+        result["fit_time"] += fitted - started
+        result |= {f"{name}_scores": self._score(share, whole, name) for name in self._parts}
+        result["score_time"] = time.perf_counter() - fitted
         if task.kept is not None:
             rows = Part(self.split.test).of(self.job.X)
             result["predictions"] = task.kept.of(whole, rows)
         return result | ({"estimator": whole} if task.return_estimator else {})
 
+    @property
+    def _parts(self):
+        return ("test", "train") if self.job.task.return_train_score else ("test",)
+
+    def _scores_alone(self, share):
+        """The scores without a fitted search, if no caller sees it; None if they need one."""
+        task, own = self.job.task, self.search
+        if task.return_estimator or task.kept is not None or not self._scores_itself():
+            return None
+        if own.refit is not True or own.verbose or not share.choose():
+            return None
+        found = {f"{name}_scores": self._known(share, name) for name in self._parts}
+        return None if None in found.values() else found
+
     def _score(self, share, model, name):
         """The score on a part of the outer split; the inner fits may already have it."""
         job, part = self.job, Part(getattr(self.split, name))
-        known = share.score(name) if self._scores_itself() else np.nan
-        if known == known:
-            scorer = job.task.scorer
-            several = isinstance(scorer, _MultimetricScorer)
-            return dict.fromkeys(scorer._scorers, known) if several else known
+        known = self._known(share, name) if self._scores_itself() else None
+        if known is not None:
+            return known
         params = params_of(job.X, job.task.score_params, part)
         return score_model(model, part.of(job.X), part.of(job.y), params, job.task)
+
+    def _known(self, share, name):
+        """The score that the inner fits have found, in the form of the outer ones; else None."""
+        known, scorer = share.score(name), self.job.task.scorer
+        several = isinstance(scorer, _MultimetricScorer)
+        if known != known:
+            return None
+        return dict.fromkeys(scorer._scorers, known) if several else known
 
     def _scores_itself(self):
         """Whether this score is the one by which the search chooses, without weights."""
@@ -170,7 +192,9 @@ class _Inside:
         several = isinstance(scorer, _MultimetricScorer)
         all_of_them = scorer._scorers.values() if several else [scorer]
         weighed = self.job.task.score_params or own.score_params
-        return not weighed and all(isinstance(each, _PassthroughScorer) for each in all_of_them)
+        if weighed or type(self.search).score is not BaseSearchCV.score:
+            return False
+        return all(isinstance(each, _PassthroughScorer) for each in all_of_them)
 
 
 class _Share:
@@ -207,6 +231,18 @@ class _Share:
         of_each = range(0, len(self._out), n_all)
         first, stop = self._splits.start, self._splits.stop
         return [result for c in of_each for result in self._out[c + first : c + stop]]
+
+    def choose(self) -> bool:
+        """Take the best candidate as a search does, if all of them were fitted and have a score."""
+        out = self.evaluate(())
+        scores = np.asarray([result["test_scores"] for result in out])
+        if any(result["fit_error"] for result in out) or scores.dtype != float:
+            return False
+        if not np.isfinite(scores).all():
+            return False
+        n_splits = self._splits.stop - self._splits.start
+        self._best = int(scores.reshape(-1, n_splits).mean(axis=1).argmax())
+        return True
 
     def score(self, part: str) -> Any:
         """The score of the best candidate on a part of the outer split; nan if unknown."""

@@ -105,8 +105,8 @@ def rows_of(x: Any, rows: Rows, *, shared: bool = False) -> Any:
         return None
     if is_foreign(x):
         return take(x, rows, namespace(x))
-    if is_numpy(x) and isinstance(rows, slice):
-        out = x[rows]
+    if is_numpy(x) and isinstance(rows, slice | tuple):
+        out = take(x, rows, np)
     else:
         out = _safe_indexing(x, row_indices(rows))
     if isinstance(out, np.ndarray) and (shared or out.base is not None):

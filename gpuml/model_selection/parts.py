@@ -62,7 +62,7 @@ class Parts(Evaluator):
         (each,) = route(job.estimator, [{}], job.X, job.task, nests=not self.few_rows)
         why = self._few_rows_obstacle(each) if isinstance(each, AtOnce) else each.reason
         if isinstance(each, Nested):
-            results = self._fit_nested(0, [{}])
+            results = self._fit_nested(each.inside[0], 0, [{}])
             if results:
                 return [result["estimator"] for result in results]
         elif isinstance(each, AtOnce) and why is None:

@@ -182,8 +182,9 @@ def _together(
     found: list[np.ndarray] = []
     step = max(1, TARGET_BYTES // (8 * len(host)))
     for first in range(0, n_permutations + 1, step):
-        columns = np.tile(host, (min(step, n_permutations + 1 - first), 1))
+        columns = np.empty((min(step, n_permutations + 1 - first), len(host)), host.dtype)
         for i, column in enumerate(columns, first):
+            column[:] = host
             if i > 0 and groups is None:
                 random.shuffle(column)  # as `permutation` shuffles row numbers
             elif i > 0:

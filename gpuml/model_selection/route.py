@@ -78,7 +78,12 @@ class AtOnce(Route):
 
 @dataclass(frozen=True)
 class Nested(Route):
-    """Each candidate is a search, whose own candidates are fitted together on all inner splits."""
+    """Each candidate is a search, whose own candidates are fitted together on all inner splits.
+
+    `inside` has the search of each position, with the routes of its candidates.
+    """
+
+    inside: Mapping[int, Behind]
 
     way = TOGETHER
 
@@ -168,15 +173,16 @@ def _left(estimator, candidates, reasons: Mapping[int, str]) -> list[AnyRoute]:
 
 def _nested(estimator, candidates, X, task):
     """Routes of candidates that are searches, or pipelines that end in one."""
-    words = {c: _search_words(estimator, params, X, task) for c, params in enumerate(candidates)}
-    inside = [c for c, why in words.items() if why is None]
-    left = {c: why for c, why in words.items() if why is not None}
-    nested = [Nested(inside, "the inner searches share passes")] if inside else []
+    found = {c: _search_inside(estimator, params, X, task) for c, params in enumerate(candidates)}
+    inside = {c: each for c, each in found.items() if isinstance(each, Behind)}
+    left = {c: why for c, why in found.items() if c not in inside}
+    why = "the inner searches share passes"
+    nested = [Nested(list(inside), why, inside)] if inside else []
     return [*nested, *_left(estimator, candidates, left)]
 
 
-def _search_words(estimator, params, X, task):
-    """The reason why the inner candidates are not fitted together over outer splits, if any."""
+def _search_inside(estimator, params, X, task):
+    """The search of a candidate with its routes, or why its own candidates go by themselves."""
     try:
         whole = configured(estimator, params)
         search = search_in(whole)
@@ -196,7 +202,9 @@ def _search_words(estimator, params, X, task):
         why = behind.obstacle(task, inner)
         if why is not None:
             return why
-        routes = route(search.estimator, behind.candidates(), X, inner)
+        inside = behind.candidates()
+        routes = route(search.estimator, inside, X, inner)
+        behind.routed = inside, routes
     except Exception as error:
         return raised_words(error)  # its single fits raise the error
     if not routes:
@@ -205,7 +213,7 @@ def _search_words(estimator, params, X, task):
         behind.fits_obstacle(each.fits) if isinstance(each, AtOnce) else each.reason
         for each in routes
     )
-    return next(filter(None, found), None)
+    return next(filter(None, found), behind)
 
 
 def words_of(routes: Iterable[AnyRoute], n_splits: int) -> str:

@@ -15,6 +15,7 @@ from gpuml._sklearn import (
     StrOptions,
     _check_groups_routing_disabled,
     _insert_error_scores,
+    _MultimetricScorer,
     _normalize_score_results,
     _num_samples,
     _routing_enabled,
@@ -112,12 +113,11 @@ def cross_validate(
     ['fit_time', 'score_time', 'test_score']
     """
     scorers = check_scoring(estimator, scoring, raise_exc=error_score == "raise")
-    job = job_of(
+    results, splits = _results(
         estimator,
         X,
         y,
         scorers,
-        "cross_validate",
         groups=groups,
         cv=cv,
         params=params,
@@ -128,11 +128,9 @@ def cross_validate(
         verbose=verbose,
         return_estimator=return_estimator,
     )
-    results = evaluator_of(job).evaluate([{}])
-    _warn_or_raise_about_fit_failures(results, error_score)
     if callable(scoring):
         _insert_error_scores(results, error_score)
-    return _collect(results, job.splits, return_indices)
+    return _collect(results, splits, return_indices)
 
 
 @validate_params(
@@ -180,21 +178,31 @@ def cross_val_score(
     >>> cross_val_score(Ridge(), X, y, cv=3).round(2)
     array([0.37, 0.42, 0.44])
     """
-    scorer = check_scoring(estimator, scoring)
-    results = cross_validate(
+    # As one of several scorers, whose errors are failed scores.
+    own = {"score": check_scoring(estimator, scoring)}
+    results, splits = _results(
         estimator,
         X,
         y,
+        _MultimetricScorer(scorers=own, raise_exc=error_score == "raise"),
         groups=groups,
-        scoring={"score": scorer},
         cv=cv,
-        n_jobs=n_jobs,
-        verbose=verbose,
         params=params,
+        n_jobs=n_jobs,
         pre_dispatch=pre_dispatch,
+        return_train_score=False,
         error_score=error_score,
+        verbose=verbose,
     )
-    return results["test_score"]
+    return _collect(results, splits, return_indices=False)["test_score"]
+
+
+def _results(estimator, X, y, scorers, **options):
+    """Results of all splits, and the splits."""
+    job = job_of(estimator, X, y, scorers, "cross_validate", **options)
+    results = evaluator_of(job).evaluate([{}])
+    _warn_or_raise_about_fit_failures(results, options["error_score"])
+    return results, job.splits
 
 
 def job_of(

@@ -83,7 +83,8 @@ def split_rows(cv: Any, X: Any, y: Any, n_rows: int, **params: Any) -> Sequence[
         Without any index array where the splitter takes neighbouring rows.
     """
     if type(cv) is KFold and not cv.shuffle and n_rows >= cv.n_splits:
-        check_consistent_length(range(n_rows), *params.values())
+        if any(value is not None for value in params.values()):
+            check_consistent_length(range(n_rows), *params.values())
         return _neighbouring_folds(cv.n_splits, n_rows)
     given = any(value is not None for value in params.values())
     labels = None if given else _labels_of(cv, y, n_rows)

@@ -41,9 +41,10 @@ def carried(before: Folds, after: Folds, kept: np.ndarray) -> dict[str, Any]:
     if [p.first_split for p in before.partitions] != [p.first_split for p in after.partitions]:
         return {}
     found = []
-    peaks = before.known.get("largest squares", [0.0] * len(before.partitions))
+    read = before.known["moments"]
+    peaks = before.known.get("largest squares") or [_squares_about_mean(m.gram) for m in read]
     for one, other, moments, peak in zip(
-        before.partitions, after.partitions, before.known["moments"], peaks, strict=True
+        before.partitions, after.partitions, read, peaks, strict=True
     ):
         updated = _updated(before, after, one, other, kept, moments, peak)
         if updated is None:
@@ -94,9 +95,17 @@ def _updated(before, after, one: Partition, other: Partition, kept, moments: Mom
         shift=xp.concat([part.shift for part in parts]),
     )
     total = together.combine(np.concatenate(counts, axis=1))
-    squares = to_host(xp.linalg.diagonal(total.gram))
-    peak = np.maximum(_summed(peak, becomes, squares), squares)
+    squares = _squares_about_mean(total.gram)
+    peak = np.maximum(_one_hot(becomes, len(squares)) @ peak, squares)
     return None if (squares < MOST_SHRUNK * peak).any() else (total, peak)
+
+
+def _squares_about_mean(gram):
+    """Sums of squares (A, q) of the columns of atoms about their means; the last is the weight."""
+    gram = to_host(gram)
+    squares, sums, weight = np.diagonal(gram, axis1=1, axis2=2), gram[:, :-1, -1], gram[:, -1:, -1]
+    about_mean = squares[:, :-1] - sums**2 / np.where(weight > 0, weight, 1.0)
+    return np.concatenate([np.maximum(about_mean, 0.0), weight], axis=1)
 
 
 def _atoms_of(partition, n_rows):
@@ -110,10 +119,3 @@ def _atoms_of(partition, n_rows):
 def _one_hot(rows, n_rows):
     """(n_rows, A): a 1 in the row of each column, if it has one."""
     return (np.arange(n_rows)[:, None] == rows[None, :]).astype(float)
-
-
-def _summed(peak, becomes, squares):
-    """Largest squares of old atoms, added up for the atoms that they are part of."""
-    if np.ndim(peak) == 0:
-        return np.zeros_like(squares)
-    return _one_hot(becomes, len(squares)) @ peak

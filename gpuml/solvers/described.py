@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import HOST, Place, itemsize, place_of
+from gpuml._arrays import HOST, Place, itemsize, nbytes, place_of
 from gpuml._arrays.ops import all_finite
 from gpuml.data import Folds, Rows, count_rows, without_weights
 from gpuml.solvers.affine import Affine, stacked_image, transformed
@@ -24,6 +25,8 @@ ASKED_PRECISION = {8: 1e-7, 4: 1e-5}
 MOST_PRODUCTS_HERE = 2**23
 # Features up to which models of sparse rows are solved from moments.
 MOST_SPARSE_FEATURES = 1024
+# Moments of the training parts of some splits that are kept.
+KEPT_BYTES = 2**22
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,8 @@ class Described:
     factors : dict
         Factors of the atoms of a partition: needed for hard problems only, and then by the splits
         and by the refit.
+    kept : dict
+        Small moments of parts, which models and scores of training rows need.
     """
 
     folds: Folds
@@ -103,6 +108,7 @@ class Described:
     careful: bool = False
     n_passes: int = 1
     factors: dict[int, Factors] = field(default_factory=dict)
+    kept: dict[tuple, Any] = field(default_factory=dict)
 
     @property
     def place(self) -> Place:
@@ -140,15 +146,15 @@ class Described:
 
     def combined(self, parts: Training) -> Moments:
         """Moments of some parts: of the images of their rows where `folds` has a frame."""
-        atoms, frame = (self.moments or ())[parts.index], self.folds.frame
-        if frame is None:
-            return atoms.combine(parts.counts)
-        splits, kept = parts.splits, getattr(frame, "kept", {})
+        atoms, frame, splits = (self.moments or ())[parts.index], self.folds.frame, parts.splits
+        kept = self.kept if frame is None else getattr(frame, "kept", {})
         key = parts.index, None if splits is None else (splits.start, splits.stop)
         source, found = kept.get(key, (None, None))
         if source is not atoms:  # those of other weights, or of nothing
-            found = transformed(atoms.combine(parts.counts), frame.of(splits))
-            kept[key] = atoms, found
+            found = atoms.combine(parts.counts)
+            found = found if frame is None else transformed(found, frame.of(splits))
+            if frame is not None or nbytes(found.gram) <= KEPT_BYTES:
+                kept[key] = atoms, found
         return found
 
     def stacked(self, part: Training) -> Stacked:

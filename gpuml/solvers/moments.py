@@ -20,10 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import Array, Place, device_of, move, namespace
+from gpuml._arrays import Array, Place, device_of, is_numpy, move, namespace
 from gpuml._arrays.ops import (
+    CACHE_BYTES,
     EPS,
     add_gram,
+    add_gram_apart,
     add_single_gram,
     column_sums,
     constant,
@@ -87,15 +89,18 @@ class Moments:
             return replace(total, shift=xp.broadcast_to(self.shift, (counts.shape[0], q - 1)))
         shift = mean_shift(counts * self.gram[:, -1, -1], self.shift, xp)
         # With e = c_a - c, z becomes z + [e, 0], so that M_a grows by u [e, 0]' + [e, 0] u', where
-        # u is the last column of M_a, which are sums of z, and w [e, 0] / 2.
-        apart = self.shift[None, ...] - shift[:, None, :]  # (S, A, q - 1)
-        apart = xp.concat([apart, xp.zeros_like(apart[..., :1])], axis=-1)
-        sums = self.gram[:, :, -1] + 0.5 * self.gram[:, -1, -1][:, None] * apart
-        sums = counts[:, :, None] * sums
-        # One product of (S, q, 2 A) and (S, 2 A, q), to avoid the memory traffic of a sum of two.
-        left, right = xp.concat([sums, apart], axis=1), xp.concat([apart, sums], axis=1)
-        gram = total.gram
-        gram += xp.matrix_transpose(left) @ right
+        # u is the last column of M_a, which are sums of z, and w [e, 0] / 2. As many sums at once
+        # as stay in the cache of a CPU.
+        gram, n_sums = total.gram, counts.shape[0]
+        step = max(1, CACHE_BYTES // (16 * n_atoms * q)) if is_numpy(gram) else n_sums
+        for some in cut(slice(0, n_sums), step):
+            apart = self.shift[None, ...] - shift[some, None, :]  # (S, A, q - 1)
+            apart = xp.concat([apart, xp.zeros_like(apart[..., :1])], axis=-1)
+            sums = self.gram[:, :, -1] + 0.5 * self.gram[:, -1, -1][:, None] * apart
+            sums = counts[some, :, None] * sums
+            # One product of (S, q, 2 A) and (S, 2 A, q), to avoid the traffic of a sum of two.
+            left, right = xp.concat([sums, apart], axis=1), xp.concat([apart, sums], axis=1)
+            gram[some, ...] += xp.matrix_transpose(left) @ right
         return replace(total, shift=shift)
 
 
@@ -140,25 +145,26 @@ def _sampled_sums(folds, atoms):
     if _few_rows.are_few(batch, atoms):
         with quiet():
             return _few_rows.sums(batch, atoms)
-    xp, place = namespace(batch.X), batch.work
+    xp, w = namespace(batch.X), batch.weight
     size = max(FEWEST_SHIFT_ROWS, SHIFT_ROWS // len(atoms))
-    sums = []
-    for atom in atoms:
-        step = max(1, count_rows(atom) // size)
-        some = every(atom, step)
-        X, y = batch.rows(take(batch.X, some, xp)), take(batch.y, some, xp)
-        w = None if batch.weight is None else take(batch.weight, some, xp)
-        with quiet():
+    steps = [max(1, count_rows(atom) // size) for atom in atoms]
+    sums, n_some = [], []
+    with quiet():
+        for atom, step in zip(atoms, steps, strict=True):
+            some = every(atom, step)
+            X, y = batch.rows(take(batch.X, some, xp)), take(batch.y, some, xp)
+            n_some.append(X.shape[0])
             if w is None:
-                ones = xp.full((1,), X.shape[0], dtype=xp.float64, device=device_of(X))
-                parts = [column_sums(X, xp), column_sums(y, xp), ones]
+                sums.append(xp.concat([column_sums(X, xp), column_sums(y, xp)]))
             else:
                 # Rows of weight 0 may hold anything, and the shift must not follow them.
-                w = xp.astype(w, xp.float64)
-                parts = [w @ xp.astype(a, xp.float64, copy=False) for a in (X, y)]
-                parts = [*parts, xp.sum(w)[None]]
-        sums.append(step * xp.concat(parts))
-    return move(xp.stack(sums), place)
+                own = xp.astype(take(w, some, xp), xp.float64)
+                parts = [own @ xp.astype(a, xp.float64, copy=False) for a in (X, y)]
+                sums.append(xp.concat([*parts, xp.sum(own)[None]]))
+        total = xp.stack(sums)
+        if w is None:
+            total = xp.concat([total, constant(n_some, like=total, xp=xp)[:, None]], axis=1)
+        return move(constant(steps, like=total, xp=xp)[:, None] * total, batch.work)
 
 
 def atom_moments(
@@ -265,7 +271,11 @@ def _grams(folds, atoms, shifts, block_bytes, advance, single, lengths):
         with quiet():
             return _few_rows.grams(batch, atoms, shifts)
 
+    apart = batch.targets_apart and is_numpy(shifts) and not lengths
+
     def add(total, atom, X, y, weight):
+        if apart:
+            return add_gram_apart(total, X, y, weight, shifts[atom, :])
         if single:
             return add_single_gram(total, X, y, shifts[atom, :])
         y = _with_lengths(X, y, shifts[atom, :]) if lengths else y

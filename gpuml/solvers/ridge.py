@@ -169,7 +169,8 @@ def _solve_cheaply(described, parts, alphas, fit_intercept, rcond):
     by_eigen = rcond is not None or _one_form_will_do(normal, alphas)
     tridiagonal = is_numpy(normal.xx) and normal.xx.shape[-1] >= TRIDIAGONAL_FROM_ORDER
     if rcond is None and by_eigen and tridiagonal:
-        coef, error = _solve_tridiagonal(normal, alphas)
+        enough = min(described.precision, FORM_PRECISION) / EPS
+        coef, error = _solve_tridiagonal(normal, alphas, enough)
     elif by_eigen:
         coef, error = _solve_eigen(normal, alphas, rcond)
     else:
@@ -222,6 +223,8 @@ def _largest_of(dtype):
 def held_errors(coef, error, most):
     """Estimated errors (U, S) on the host; inf where a coefficient (U, S, t, p) is too large."""
     xp = namespace(coef)
+    if is_numpy(coef) and np.abs(coef).max(initial=0.0) <= most:
+        return error
     held = xp.all(xp.abs(coef) <= most, axis=(-2, -1))
     return to_host(xp.where(held, error, xp.full_like(error, float("inf"))))
 
@@ -240,9 +243,9 @@ def _solve_cholesky(normal: Normal, alphas: np.ndarray, enough: float):
     return xp.matrix_transpose(coef), xp.where(known, error, xp.full_like(error, float("inf")))
 
 
-def _solve_tridiagonal(normal: Normal, alphas: np.ndarray):
+def _solve_tridiagonal(normal: Normal, alphas: np.ndarray, enough: float):
     with quiet():
-        coef, smallest, largest = solve_by_tridiagonal(normal.xx, alphas, normal.xy)
+        coef, smallest, largest = solve_by_tridiagonal(normal.xx, alphas, normal.xy, enough)
         error = np.where(smallest > LEAST_SQUARE, EPS * largest / smallest, np.inf)
     return np.swapaxes(coef, -1, -2), np.where(np.isnan(error), np.inf, error)
 
@@ -382,12 +385,12 @@ def _spread(coef, x_mean, y_mean, status, position):
         columns = [_take_first(coef[:, :, k : k + 1, :], position[:, k], xp) for k in range(width)]
         chosen = xp.concat(columns, axis=2)
         chosen_status = status[position].max(axis=1)
-    intercept = y_mean - xp.sum(chosen * x_mean[:, None, :], axis=-1)
+    intercept = y_mean - xp.vecdot(chosen, x_mean[:, None, :], axis=-1)
     return LinearModels(chosen, intercept, chosen_status)
 
 
 def _take_first(array, index, xp):
-    if array.shape[0] == len(index) == 1:
+    if array.shape[0] == len(index) and (index == np.arange(len(index))).all():
         return array
     index = xp.asarray(np.ascontiguousarray(index), device=array.device)
     return xp.take(array, index, axis=0)

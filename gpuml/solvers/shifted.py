@@ -22,12 +22,14 @@ from gpuml._arrays.threads import threads_for_order
 TRIDIAGONAL_FROM = 8
 # Smaller matrices are decomposed in the time of the calls that a tridiagonal form takes.
 TRIDIAGONAL_FROM_ORDER = 20
+# Reflectors that `dsytrd` applies at once: more take longer at all orders up to some hundreds.
+REFLECTORS = 8
 # The same of inverses from Cholesky factors, next to an eigendecomposition.
 EIGEN_FROM = 7
 
 
 def solve_by_tridiagonal(
-    M: np.ndarray, shifts: np.ndarray, B: np.ndarray
+    M: np.ndarray, shifts: np.ndarray, B: np.ndarray, enough: float = 0.0
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Solve ``(M_s + u I) X = B_s`` for all shifts u.
 
@@ -37,33 +39,63 @@ def solve_by_tridiagonal(
         Symmetric, positive semidefinite.
     shifts : ndarray (U,)
     B : ndarray (S, p, t)
+    enough : float
+        A condition number that will do.
 
     Returns
     -------
     X : ndarray (U, S, p, t)
         nan where a system is not positive definite.
     smallest, largest : ndarrays (U, S)
-        Extreme eigenvalues.
+        The smallest eigenvalue, or a lower bound if that shows that the condition is `enough`; and
+        an upper bound on the largest, at most three times as large.
     """
     S, p, t = B.shape
-    X = np.full((len(shifts), S, p, t), np.nan)
-    extremes = np.full((2, S), np.nan)
+    X = np.empty((len(shifts), S, p, t))
+    diagonals, beside = np.empty((S, p)), np.zeros((S, p))
     with threads_for_order(p):
         for s in range(S):
             if p == 1:
                 X[:, s] = B[s] / (M[s] + shifts[:, None, None])
-                extremes[:, s] = M[s, 0, 0]
+                diagonals[s] = M[s, 0]
                 continue
-            reduced, diagonal, off, tau, _ = lapack.dsytrd(M[s].T, lower=1, lwork=_work(p))
+            reduced, diagonal, off, tau, _ = lapack.dsytrd(M[s].T, lower=1, lwork=REFLECTORS * p)
             # Reflector i begins at row i + 1, so that those of rows 1, 2, ... are of a QR.
             reflectors, tau = np.asfortranarray(reduced[1:, : p - 1]), tau[: p - 1]
             side = _rotated(reflectors, tau, B[s], "T")
             solved = _solved_tridiagonal(diagonal, off, shifts, side)
             flat = _rotated(reflectors, tau, solved.reshape(p, -1), "N")
             X[:, s] = flat.reshape(p, len(shifts), t).transpose(1, 0, 2)
-            extremes[:, s] = _extremes(diagonal, off)
-    smallest, largest = extremes[:, None, :] + shifts[None, :, None]
-    return X, smallest, largest
+            diagonals[s], beside[s, :-1] = diagonal, off
+    largest = _largest_row_sums(diagonals, beside)
+    smallest = _smallest_values(diagonals, beside, largest, shifts.min(), enough)
+    return X, smallest + shifts[:, None], largest + shifts[:, None]
+
+
+def _largest_row_sums(diagonals, beside):
+    """The largest sums (S,) of magnitudes of a row, which no eigenvalue exceeds."""
+    sums, beside = np.abs(diagonals), np.abs(beside)
+    sums += beside
+    sums[:, 1:] += beside[:, :-1]
+    return sums.max(axis=1)
+
+
+def _smallest_values(diagonals, beside, largest, shift, enough):
+    """The smallest eigenvalues (S,), or lower bounds on all of them if those are `enough`."""
+    if enough > 0:
+        # One factorisation, of all side by side: it breaks down where a bound is none. A thousandth
+        # is left for rounding.
+        bound = 1.001 * (largest + shift) / enough - shift
+        *_, info = lapack.dpttrf((diagonals - bound[:, None]).ravel(), beside.ravel()[:-1])
+        if info == 0:
+            return bound
+    # Range 2 names eigenvalues by their numbers, from 1 on.
+    return np.asarray(
+        [
+            lapack.dstebz(diagonal, off[: max(1, len(off) - 1)], 2, 0.0, 1.0, 1, 1, 0.0, "E")[1][0]
+            for diagonal, off in zip(diagonals, beside, strict=True)
+        ]
+    )
 
 
 def _solved_tridiagonal(diagonal, off, shifts, side):
@@ -73,12 +105,17 @@ def _solved_tridiagonal(diagonal, off, shifts, side):
     """
     p, t = side.shape
     shifted = diagonal + shifts[:, None]
-    between = np.zeros(len(shifts) * p)
-    between.reshape(-1, p)[:, :-1] = off
-    sides = np.tile(side, (len(shifts), 1))
-    *_, found, info = lapack.dptsv(shifted.ravel(), between[:-1], sides)
+    between, sides = np.zeros(shifted.shape), np.empty((t, *shifted.shape))
+    between[:, :-1], sides[:] = off, side.T[:, None]
+    *_, found, info = lapack.dptsv(
+        shifted.ravel(),
+        between.ravel()[:-1],
+        sides.reshape(t, -1).T,
+        overwrite_e=1,
+        overwrite_b=1,
+    )
     if info == 0:
-        return found.reshape(len(shifts), p, t).transpose(1, 0, 2)
+        return found.T.reshape(sides.shape).T
     solved = np.full((p, len(shifts), t), np.nan)
     for u, own in enumerate(shifted):
         *_, found, info = lapack.dptsv(own, off, side)
@@ -87,23 +124,12 @@ def _solved_tridiagonal(diagonal, off, shifts, side):
     return solved
 
 
-def _work(p):
-    return max(1, 64 * p)
-
-
 def _rotated(reflectors, tau, values, trans):
     """``Q values`` or ``Q' values`` (p, m): the first row stays what it is."""
     rest = lapack.dormqr(
-        "L", trans, reflectors, tau, np.asfortranarray(values[1:]), _work(values.shape[1])
+        "L", trans, reflectors, tau, np.asfortranarray(values[1:]), 64 * values.shape[1]
     )[0]
     return np.concatenate([values[:1], rest])
-
-
-def _extremes(diagonal, off):
-    """The smallest and the largest eigenvalue of a tridiagonal matrix."""
-    # Range 2 names eigenvalues by their numbers, from 1 on.
-    numbers = 1, len(diagonal)
-    return tuple(lapack.dstebz(diagonal, off, 2, 0.0, 1.0, i, i, 0.0, "E")[1][0] for i in numbers)
 
 
 def inverses_applied(M: Array, shifts: np.ndarray, B: Array, xp: Any) -> tuple[Array, Array]:

@@ -317,6 +317,31 @@ def test_a_search_of_searches(numbers, n_fits):
     assert not told.reasons
 
 
+class Halved(ours.GridSearchCV):
+    """Scores in another way than its candidates."""
+
+    def score(self, X, y=None):
+        return super().score(X, y) / 2
+
+
+@pytest.mark.parametrize("changes", [{}, {"refit": "1se"}, {"scoring": "neg_mean_squared_error"}])
+def test_scores_alone_are_those_of_searches_that_are_kept(changes, numbers, n_fits):
+    X, y = numbers
+    search = ours.GridSearchCV(Ridge(), ALPHAS, **changes)
+    alone = ours.cross_validate(search, X, y, return_train_score=True)
+    kept = ours.cross_validate(search, X, y, return_train_score=True, return_estimator=True)
+    halves = ours.cross_val_score(Halved(Ridge(), ALPHAS, **changes), X, y)
+    assert len(n_fits) == 3
+    for name in ("train_score", "test_score"):
+        np.testing.assert_array_equal(alone[name], kept[name])
+    found = [
+        own.score(X[test], y[test])
+        for own, (_, test) in zip(kept["estimator"], sk.KFold().split(X), strict=True)
+    ]
+    np.testing.assert_allclose(alone["test_score"], found)
+    np.testing.assert_allclose(2 * halves, alone["test_score"])
+
+
 NOT_TOGETHER = {
     "set random_state": ours.RandomizedSearchCV(Ridge(), ALPHAS, n_iter=2),
     "return_predictions=True": ours.GridSearchCV(Ridge(), ALPHAS, return_predictions=True),

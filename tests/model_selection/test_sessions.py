@@ -199,6 +199,26 @@ def test_rows_that_come_and_go_are_as_if_they_had_been_there(
         np.testing.assert_allclose(*(to_host(each) for each in coef), rtol=1e-9)
 
 
+@pytest.mark.parametrize("steps", [1, 2])
+@pytest.mark.parametrize("wild", [1e3, 1e7, 1e9])
+def test_wild_rows_that_go_leave_no_trace(wild, steps):
+    """Their squares take digits from sums with other rows, which the first change notices."""
+    random = np.random.default_rng(0)
+    X = random.normal(size=(400, 5))
+    y = X @ random.normal(size=5) + random.normal(size=400)
+    X[[0, 3, 100, 250]] *= wild
+    session = Session(Ridge(alpha=1e-3), X, y)
+    session.evaluate([{}])
+    if steps == 2:
+        session.remove_rows([399])
+        session.evaluate([{}])
+    session.remove_rows([0, 3, 100, 250])
+    found = session.evaluate([{}])
+    rows = np.delete(np.arange(400 - (steps == 2)), [0, 3, 100, 250])
+    expected = Session(Ridge(alpha=1e-3), X[rows], y[rows], cv=splits_of(session)).evaluate([{}])
+    np.testing.assert_allclose(found["mean_test_score"], expected["mean_test_score"], rtol=1e-11)
+
+
 def test_what_does_not_add_is_read_again():
     X, y = load_breast_cancer(return_X_y=True)
     session = Session(LogisticRegression(), X[:400] / X.max(axis=0), y[:400])

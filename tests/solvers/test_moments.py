@@ -1,5 +1,7 @@
 """Laws of moments, factors and kernels: what they describe, and that they add."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -46,6 +48,22 @@ def test_moments_of_two_halves_add_up_to_those_of_the_whole(library, rng):
     for count in (1, 2):
         summed = library.to_numpy(to_origin(halves.combine(np.full((1, 2), count))))
         np.testing.assert_allclose(summed, count * expected, rtol=1e-12, atol=1e-10)
+
+
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("mean", [0.0, 500.0])
+def test_products_of_two_targets_may_be_left_out(library, rng, mean, order, weighted):
+    batch, _, y, _ = make_batch(library, rng, mean=mean, t=3)
+    y = library.asarray(np.asarray(y, order=order))
+    batch = replace(batch, y=y, weight=batch.weight if weighted else None)
+    whole, apart = (
+        library.to_numpy(atom_moments(replace(batch, targets_apart=flag), ATOMS).gram)
+        for flag in (False, True)
+    )
+    needed = np.ones(whole.shape[1:], dtype=bool)
+    needed[5:8, 5:8] = np.eye(3)
+    np.testing.assert_allclose(apart[:, needed], whole[:, needed], rtol=1e-12, atol=1e-12)
 
 
 def test_sums_of_one_atom_each_are_the_atoms(library, rng):
