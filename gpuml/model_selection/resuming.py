@@ -194,14 +194,14 @@ class ResumingEvaluator(Evaluator):
                 break
         return super().refit(candidate)
 
-    def _fit_nested(self, position, candidates):
+    def _fit_nested(self, inside, position, candidates):
         params = candidates[position]
         alone = Group({}, [params], [position])
         found = self._finished.group(alone)
         if found is not None:
             self._alone[self.n_done + position] = params
             return self._take(found[0])
-        results = super()._fit_nested(position, candidates)
+        results = super()._fit_nested(inside, position, candidates)
         if results:
             self._finished.put_group(alone, [results])
         return results
