@@ -290,7 +290,7 @@ def test_splits_scores_and_weights_are_those_of_memory(path, model, target, opti
 def test_settings_of_steps_are_searched_in_the_same_passes(path):
     grid = {
         "columntransformer__n__simpleimputer__strategy": ["mean", "median", "constant"],
-        "columntransformer__n__standardscaler__with_mean": [True, False],
+        "columntransformer__n__standardscaler__with_std": [True, False],
         "ridge__alpha": [0.1, 10.0],
     }
     pipeline = make_pipeline(STEPS["one-hot"], Ridge())
