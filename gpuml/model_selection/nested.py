@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.base import clone
 
 from gpuml._arrays.small_arrays import small_arrays
-from gpuml._sklearn import BaseSearchCV, _MultimetricScorer, _num_samples, _PassthroughScorer
+from gpuml._sklearn import _MultimetricScorer, _num_samples, _PassthroughScorer
 from gpuml.data import AnySplit
 from gpuml.model_selection.behind import Behind
 from gpuml.model_selection.candidates import TOGETHER, Plan, Step, number
@@ -31,6 +31,7 @@ from gpuml.model_selection.one_by_one import (
     params_of,
     score_model,
 )
+from gpuml.model_selection.one_pass import OnePassSearch
 from gpuml.resampling.split import is_theirs
 
 
@@ -192,7 +193,7 @@ class _Inside:
         several = isinstance(scorer, _MultimetricScorer)
         all_of_them = scorer._scorers.values() if several else [scorer]
         weighed = self.job.task.score_params or own.score_params
-        if weighed or type(self.search).score is not BaseSearchCV.score:
+        if weighed or type(self.search).score is not OnePassSearch.score:
             return False
         return all(isinstance(each, _PassthroughScorer) for each in all_of_them)
 
