@@ -10,7 +10,7 @@ from distributed.deploy import Cluster
 
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.on_start import import_on_workers
-from gpuml_dask.waiting import in_touch
+from gpuml_dask.waiting import in_touch, interruptible
 
 HOW_TO_CONNECT = (
     "Start one with gpuml_dask.local_client(), connect to a running scheduler with "
@@ -48,11 +48,11 @@ def the_client(client: Any = None) -> Iterator[Client]:
     if isinstance(client, Client) and client.status in ("closed", "closing"):
         raise ClusterError(f"The client is closed. {HOW_TO_CONNECT}")
     if isinstance(client, Client) and not client.asynchronous:
-        with thread_lent(), in_touch(client):
+        with thread_lent(), interruptible(), in_touch(client):
             import_on_workers(client)
             yield client
         return
-    with thread_lent(), _opened(client) as ours, in_touch(ours):
+    with thread_lent(), interruptible(), _opened(client) as ours, in_touch(ours):
         import_on_workers(ours)
         yield ours
 

@@ -6,7 +6,9 @@ cannot be seen from here, because a worker is silent, paused or busy with someth
 ``gpuml_dask`` reports it after some seconds.
 """
 
+import _thread
 import logging
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,6 +40,8 @@ SAY_SECONDS = 10.0
 # The limit for answers of the scheduler, and for copies of finished results.
 ANSWER_SECONDS = 30.0
 MOST_GATHERS = 3
+# The delay of an interrupt that is raised again.
+AGAIN_SECONDS = 0.05
 
 
 def patience() -> float:
@@ -84,6 +88,31 @@ def in_touch(client: Client) -> Iterator[None]:
                 "that runs, Client(...), and call again."
             ) from error
         raise
+
+
+@contextmanager
+def interruptible() -> Iterator[None]:
+    """Raise a KeyboardInterrupt again that Python has dropped.
+
+    Futures tell their client when they are deleted. Nothing can be raised from there: if Ctrl-C
+    comes in that moment, Python prints that it ignores the interrupt.
+    """
+    if threading.current_thread() is not threading.main_thread():  # no interrupts come there
+        yield
+        return
+    before = sys.unraisablehook
+
+    def hook(dropped: Any) -> None:
+        if issubclass(dropped.exc_type, KeyboardInterrupt):
+            threading.Timer(AGAIN_SECONDS, _thread.interrupt_main).start()
+        else:
+            before(dropped)
+
+    sys.unraisablehook = hook
+    try:
+        yield
+    finally:
+        sys.unraisablehook = before
 
 
 # ---------------------------------------------------------------- what is said

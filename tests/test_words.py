@@ -81,6 +81,8 @@ CODE = r"`[^`\n]*`"
 OF_PAGES = (r"^( *)```[\s\S]*?^\1```", r"^(?:    .*\n)+", CODE, r"\]\([^)\n]*\)")
 OF_SOURCES = (CODE, r"^ *(?:>>>|\.\.\.) .*")
 SAID = {tokenize.STRING, tokenize.COMMENT, getattr(tokenize, "FSTRING_MIDDLE", None)}
+# Tokens of their own around f-strings, from Python 3.12 on.
+QUOTES = {getattr(tokenize, f"FSTRING_{name}", None) for name in ("START", "END")}
 LAYOUT = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
 
 
@@ -105,6 +107,8 @@ def prose_of_source(text):
         row = token.end[0]
         if token.type in SAID:
             said.append(" " + re.sub(r"^#|^[a-zA-Z]{0,2}[\"']+|[\"']+$", "", token.string))
+        elif token.type in QUOTES:
+            continue
         elif token.type in LAYOUT:
             row = token.start[0]
         else:

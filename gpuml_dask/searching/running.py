@@ -37,7 +37,6 @@ from gpuml_dask.waiting import (
     TICK_SECONDS,
     Wait,
     ask,
-    release,
     threads_of,
     workers_there,
 )
@@ -193,7 +192,6 @@ class Runner:
         finished = [future for future in futures if future.status == "finished"]
         for future, value in self._gathered(finished):
             unit, _ = self._running.pop(future.key)
-            release([future])  # in `Future.__del__` Python would drop a KeyboardInterrupt
             yield unit, value
         failed = [future for future in futures if future.status == "error"]
         for future in failed:

@@ -488,3 +488,38 @@ def test_a_wait_with_a_limit_returns(client):
     assert time.monotonic() - began < SECONDS / 2
     go.set()
     assert task.result(timeout=SECONDS)
+
+
+# ---------------------------------------------------------------- Ctrl-C
+
+
+class Interrupted:
+    """Ctrl-C comes while it is deleted."""
+
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_ctrl_c_is_raised_again_where_python_drops_it(interruptible):
+    before = sys.unraisablehook
+
+    def work():
+        with waiting.interruptible():
+            Interrupted()
+            time.sleep(10)
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert sys.unraisablehook is before
+
+
+def test_other_errors_that_python_drops_are_reported_as_before(monkeypatch):
+    class Fails:
+        def __del__(self):
+            raise ValueError
+
+    seen = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda dropped: seen.append(dropped.exc_type))
+    with waiting.interruptible():
+        Fails()
+    assert seen == [ValueError]
