@@ -16,7 +16,7 @@ import numpy as np
 
 from gpuml._arrays import HOST, Array, device_of, is_singular, move, namespace, place_of, to_host
 from gpuml._arrays.ops import zeros
-from gpuml.designs import Divided, Mapped
+from gpuml.designs import Dense, Divided, Mapped
 from gpuml.penalties import Penalty
 from gpuml.solvers._blocks import quiet
 from gpuml.solvers._step_rules import (
@@ -29,7 +29,7 @@ from gpuml.solvers._step_rules import (
 )
 from gpuml.solvers.lbfgs import Solved
 from gpuml.solvers.loss_rows import LossRows
-from gpuml.solvers.newton import check_squares, grams, unit_diagonal
+from gpuml.solvers.newton import are_far, check_squares, grams, unit_diagonal
 
 # Limits for column products and curvatures in bytes, and for a pass in multiplications: about the
 # cost of the calls.
@@ -151,18 +151,20 @@ class _Rows:
     def of(cls, data: LossRows, total: Array, shape: tuple[int, ...]) -> "_Rows":
         """The data that passes of models (C, S, k, q) need."""
         xp, n_rows = data.place.xp, data.n_rows
-        if isinstance(data.design, Mapped) and n_rows:
-            # Squares of columns far from 0 have no accurate digits for what scalers leave of them.
-            rows, shift = data.design.stored.less(data.design.stored.column_sums() / n_rows)
-            design = replace(data.design, design=rows, maps=data.design.maps_about(shift))
-            data = replace(data, design=design)
         X = data.design.stored.block(slice(0, n_rows)).dense()
+        weights = xp.ones_like(X[:, 0])[None, :] if data.weights is None else data.weights
+        weights = xp.astype(weights, xp.float64, copy=False) / total[:, None]
+        if isinstance(data.design, Mapped):
+            means = weights @ X
+            far = xp.all(are_far(means, weights @ X**2), axis=0)
+            if bool(xp.any(far)):
+                shift = xp.where(far, means[0, :], xp.zeros_like(means[0, :]))
+                rows, maps = Dense(X - shift, data.place), data.design.maps_about(shift)
+                data, X = replace(data, design=Mapped(rows, maps)), rows.X
         Z = xp.concat([X, xp.ones((n_rows, 1), dtype=xp.float64, device=device_of(X))], axis=1)
         q, products = Z.shape[1], None
         if shape[0] * shape[1] * shape[2] ** 2 >= q:
             products = xp.reshape(Z[:, :, None] * Z[:, None, :], (n_rows, q * q))
-        weights = xp.ones_like(Z[:, 0])[None, :] if data.weights is None else data.weights
-        weights = xp.astype(weights, xp.float64, copy=False) / total[:, None]
         return cls(data, Z, products, weights)
 
     def sums(self, W: Array) -> tuple[Array, Array]:

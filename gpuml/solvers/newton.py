@@ -263,17 +263,24 @@ def _mean_second_derivatives(data, W, total, shared):
 def _far_means(H, design, xp):
     """Means (p,) of columns of numbers whose means are far from 0, as a Hessian shows; 0 elsewhere.
 
-    None if there are none. Sums of squares of such columns have no accurate digits for what
-    scalers leave of them.
+    None if there are none.
     """
     p = design.shape[1]
     level = H[p, p]
-    mean, square = H[:p, p] / level, xp.linalg.diagonal(H)[:p] / level
-    far = square - mean**2 < square / FAR**2
+    mean = H[:p, p] / level
+    far = are_far(mean, xp.linalg.diagonal(H)[:p] / level)
     if not bool(xp.any(far)):
         return None
     _, shift = design.sample(slice(0, 0)).less(xp.where(far, mean, xp.zeros_like(mean)))
     return shift if bool(xp.any(shift != 0)) else None
+
+
+def are_far(means: Array, squares: Array) -> Array:
+    """Whether means are far from 0 beside deviations, from means of values and of their squares.
+
+    Sums of squares of such columns have no accurate digits for what scalers leave of them.
+    """
+    return squares - means**2 < squares / FAR**2
 
 
 def _split_by_split(data, images, W, xp):
