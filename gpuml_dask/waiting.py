@@ -6,8 +6,8 @@ cannot be seen from here, because a worker is silent, paused or busy with someth
 ``gpuml_dask`` reports it after some seconds.
 """
 
-import _thread
 import logging
+import signal
 import sys
 import threading
 import time
@@ -104,7 +104,7 @@ def interruptible() -> Iterator[None]:
 
     def hook(dropped: Any) -> None:
         if issubclass(dropped.exc_type, KeyboardInterrupt):
-            threading.Timer(AGAIN_SECONDS, _thread.interrupt_main).start()
+            threading.Timer(AGAIN_SECONDS, _interrupt_main).start()
         else:
             before(dropped)
 
@@ -113,6 +113,15 @@ def interruptible() -> Iterator[None]:
         yield
     finally:
         sys.unraisablehook = before
+
+
+def _interrupt_main():
+    """Send SIGINT to the main thread, which ends what it waits for."""
+    main = threading.main_thread().ident
+    if main is not None and hasattr(signal, "pthread_kill"):
+        signal.pthread_kill(main, signal.SIGINT)
+    else:  # Windows
+        signal.raise_signal(signal.SIGINT)
 
 
 # ---------------------------------------------------------------- what is said
