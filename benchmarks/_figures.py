@@ -13,8 +13,8 @@ FACTORS = {
     "folds": "folds",
     "classes": "classes",
 }
-# Not rivals: what an estimator takes by itself.
-NO_RIVALS = ("bare fits", "bare fits, pooled")
+# Not rivals: what an estimator, or Optuna, takes by itself.
+NO_RIVALS = ("bare fits", "bare fits, pooled", "optuna alone")
 
 
 TITLES = {
