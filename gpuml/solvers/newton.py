@@ -266,7 +266,7 @@ def _far_means(H, design, xp):
     None if there are none.
     """
     p = design.shape[1]
-    level = H[p, p]
+    level = xp.where(H[p, p] > 0, H[p, p], xp.ones_like(H[p, p]))  # a shard may have no weight
     mean = H[:p, p] / level
     far = are_far(mean, xp.linalg.diagonal(H)[:p] / level)
     if not bool(xp.any(far)):
