@@ -48,9 +48,9 @@ class Encoded:
 def encode(y: Array) -> Encoded:
     """Codes 0..k-1 of 1-D labels, in the order of the sorted classes."""
     xp = namespace(y)
-    counted_as = _counted_as(y, xp)
-    if counted_as is not None:
-        found = encode(xp.astype(y, counted_as))
+    counted = _counted(y, xp)
+    if counted is not None:
+        found = encode(counted)
         return Encoded(found.codes, xp.astype(found.classes, y.dtype), found.counts)
     if _are_integers(y, xp) and y.shape[0] > 0:
         few = _counts_if_few(y)
@@ -69,17 +69,30 @@ def encode(y: Array) -> Encoded:
     return Encoded(xp.reshape(found.inverse_indices, (-1,)), found.values, to_host(counts))
 
 
-def _counted_as(y, xp):
-    """Another dtype that labels are counted in; None if they are in their own."""
-    if xp.isdtype(y.dtype, "bool") if not is_numpy(y) else y.dtype.kind == "b":
-        return xp.int8
+def _counted(y, xp):
+    """Integers that are counted instead of labels of another dtype; None if these are counted."""
+    if _is_dtype(y, xp, "b", "bool"):
+        return xp.astype(y, xp.int8)
+    if _is_dtype(y, xp, "f", "real floating"):
+        return _whole(y, xp)
     # torch can hold these, and little more.
     unsigned = place_of(y).kind == "torch" and xp.isdtype(y.dtype, "unsigned integer")
-    return xp.int64 if unsigned and y.dtype != xp.uint8 else None
+    return xp.astype(y, xp.int64) if unsigned and y.dtype != xp.uint8 else None
+
+
+def _whole(y, xp):
+    """Floats as the integers that they are; None if any is none."""
+    with np.errstate(invalid="ignore"):  # of NaN and infinity, which equal no integer
+        integers = xp.astype(y, xp.int64)
+        return integers if bool(xp.all(xp.astype(integers, y.dtype) == y)) else None
 
 
 def _are_integers(y, xp):
-    return y.dtype.kind in "iu" if is_numpy(y) else xp.isdtype(y.dtype, "integral")
+    return _is_dtype(y, xp, "iu", "integral")
+
+
+def _is_dtype(y, xp, kinds, name):
+    return y.dtype.kind in kinds if is_numpy(y) else xp.isdtype(y.dtype, name)
 
 
 def _coded(offsets, low, per_value, y, xp):
@@ -146,6 +159,14 @@ def _counting_kernel():
         """,
         "gpuml_counts",
     )
+
+
+def are_labels(y: Array) -> bool:
+    """Whether an array (n,) holds what can be labels: floats too, if all of them are integers."""
+    if is_labels(y):
+        return True
+    xp = namespace(y)
+    return _is_dtype(y, xp, "f", "real floating") and _whole(y, xp) is not None
 
 
 def is_labels(y: Any) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.model_selection import StratifiedKFold
 
 from gpuml._arrays import Array, as_array, is_array, namespace, to_host
-from gpuml._arrays.labels import encode, is_labels
+from gpuml._arrays.labels import are_labels, encode
 from gpuml.data import Elsewhere, FoldLabels
 from gpuml.resampling.split import (
     dealt_folds,
@@ -136,7 +136,7 @@ def _labels_of(share):
 def _class_counts(share):
     """Classes of a share (k,), rows of each, and the first of them; None for what is no label."""
     y = _labels_of(share)
-    if y is None or y.ndim != 1 or not is_labels(y):
+    if y is None or y.ndim != 1 or not are_labels(y):
         return None
     found = encode(y)
     # Labels stay; a few rows are checked to find the first row of each class.

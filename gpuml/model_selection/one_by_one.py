@@ -16,7 +16,16 @@ from joblib import Parallel, effective_n_jobs
 from joblib.logger import short_format_time
 from sklearn.utils import get_tags
 
-from gpuml._arrays import HOST, is_foreign, is_numpy, move, namespace, place_of, synchronize
+from gpuml._arrays import (
+    HOST,
+    is_cupyx_sparse,
+    is_foreign,
+    is_numpy,
+    move,
+    namespace,
+    place_of,
+    synchronize,
+)
 from gpuml._sklearn import (
     _check_method_params,
     _MultimetricScorer,
@@ -105,6 +114,8 @@ def rows_of(x: Any, rows: Rows, *, shared: bool = False) -> Any:
         return None
     if is_foreign(x):
         return take(x, rows, namespace(x))
+    if is_cupyx_sparse(x):  # scikit-learn asks for its device, which cupyx does not tell
+        return x[move(row_indices(rows), place_of(x.data))]
     if is_numpy(x) and isinstance(rows, slice | tuple):
         out = take(x, rows, np)
     else:

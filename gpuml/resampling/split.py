@@ -26,7 +26,7 @@ from gpuml._arrays import (
     place_of,
     to_host,
 )
-from gpuml._arrays.labels import encode, is_labels
+from gpuml._arrays.labels import are_labels, encode
 from gpuml.data import (
     AnySplit,
     FoldLabels,
@@ -60,7 +60,7 @@ def check_splitter(cv: Any, y: Any, *, classifier: bool) -> Any:
 def _are_labels(y):
     """Whether y certainly holds labels; it may stand for an array elsewhere."""
     if is_array(y):
-        return y.ndim == 1 and is_labels(y)
+        return y.ndim == 1 and are_labels(y)
     kind = getattr(getattr(y, "dtype", None), "kind", None)
     return kind in ("i", "u", "b", "U") and getattr(y, "ndim", 0) == 1
 
@@ -181,7 +181,7 @@ def _stratified_deal(n_splits: int, y: Any) -> tuple[Array, list[Array], np.ndar
     """
     y = as_array(y)
     y = y if is_array(y) else np.asarray(y)
-    if y.ndim != 1 or not is_labels(y):
+    if y.ndim != 1 or not are_labels(y):
         return None
     if place_of(y).kind == "array_api_strict":
         y = to_host(y)  # the standard has no assignment to rows named by indices

@@ -10,8 +10,10 @@ from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold
 from sklearn.pipeline import make_pipeline
 
 from gpuml.datasets import make_texts
-from gpuml.linear_model import LogisticRegression, Ridge
+from gpuml.linear_model import Lasso, LogisticRegression, Ridge
 from gpuml.model_selection import GridSearchCV, HalvingGridSearchCV, RandomizedSearchCV
+from gpuml.naive_bayes import BernoulliNB
+from gpuml.preprocessing import MaxAbsScaler
 
 TIGHT = {"tol": 1e-9, "max_iter": 3000}
 TOGETHER = "all candidates together"
@@ -191,6 +193,28 @@ def test_sparse_rows_of_a_device_are_searched_there(library, rng):
     host = GridSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, cv=3).fit(X, target)
     ours = GridSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, cv=3).fit(on_device, cupy.asarray(target))
     same_scores(ours, host)
+
+
+@pytest.mark.parametrize("format", ["csr", "csc"])
+@pytest.mark.parametrize("model", [LogisticRegression(**TIGHT), Lasso(tol=1e-10), BernoulliNB()])
+@pytest.mark.parametrize("scaled", [False, True])
+def test_models_that_are_not_batched_take_sparse_rows_of_a_device(
+    library, rng, format, model, scaled
+):
+    """Each fold has a copy of its rows there, as of SciPy's rows in CPU memory."""
+    if library.name != "cupy":
+        pytest.skip("only CuPy has sparse matrices here")
+    import cupy
+    from cupyx.scipy import sparse as on_gpu
+
+    X, y = sparse.csr_matrix(rows(rng, (60, 20))).asformat(format), np.arange(60) % 3
+    on_device = getattr(on_gpu, f"{format}_matrix")(X)
+    estimator = make_pipeline(MaxAbsScaler(), model) if scaled else model
+    options = {"cv": 3, "error_score": "raise"}
+    host = GridSearchCV(estimator, {}, **options).fit(X, y)
+    ours = GridSearchCV(estimator, {}, **options).fit(on_device, cupy.asarray(y))
+    same_scores(ours, host)
+    assert isinstance(ours.predict(on_device), cupy.ndarray)
 
 
 @pytest.mark.gpu

@@ -5,9 +5,9 @@ import pytest
 from sklearn import model_selection as sk
 
 from gpuml._arrays import HOST
-from gpuml.data import Batch, row_indices
+from gpuml.data import Batch, LabelledSplit, row_indices
 from gpuml.resampling.atoms import make_folds
-from gpuml.resampling.split import as_rows, split_rows
+from gpuml.resampling.split import as_rows, check_splitter, split_rows
 
 N = 101
 SPLITTERS = {
@@ -38,18 +38,35 @@ def index_pairs(cv):
     return list(cv.split(np.zeros((N, 1)), y, **params))
 
 
-def splits_of(cv):
+def splits_of(cv, dtype=int):
     params = {"groups": np.arange(N) // 9} if isinstance(cv, sk.GroupKFold) else {}
-    return split_rows(sk.check_cv(cv), np.zeros((N, 1)), np.arange(N) % 3, N, **params)
+    y = (np.arange(N) % 3).astype(dtype)
+    return split_rows(sk.check_cv(cv), np.zeros((N, 1)), y, N, **params)
 
 
+@pytest.mark.parametrize("dtype", [int, np.float32])
 @pytest.mark.parametrize("name", SPLITTERS)
-def test_rows_are_those_of_the_splitter(name):
+def test_rows_are_those_of_the_splitter(name, dtype):
     for split, (train, test) in zip(
-        splits_of(SPLITTERS[name]), index_pairs(SPLITTERS[name]), strict=True
+        splits_of(SPLITTERS[name], dtype), index_pairs(SPLITTERS[name]), strict=True
     ):
         np.testing.assert_array_equal(row_indices(split.train), train)
         np.testing.assert_array_equal(row_indices(split.test), test)
+
+
+@pytest.mark.each
+def test_labels_that_are_floats_are_dealt_without_index_arrays(library):
+    """As integers are; numbers that are no integers are for the splitter to refuse."""
+    labels = np.arange(N) % 3
+    for y in (labels.astype("float32"), labels.astype(float)):
+        y = library.asarray(y)
+        cv = check_splitter(3, y, classifier=True)
+        assert isinstance(cv, sk.StratifiedKFold)
+        assert all(isinstance(each, LabelledSplit) for each in split_rows(cv, None, y, N))
+    no_labels = library.asarray(labels + 0.5)
+    assert isinstance(check_splitter(3, no_labels, classifier=True), sk.KFold)
+    with pytest.raises(ValueError, match="Supported target types"):
+        split_rows(sk.StratifiedKFold(3), np.zeros((N, 1)), no_labels, N)
 
 
 @pytest.mark.parametrize("n_features", [1, 30])
