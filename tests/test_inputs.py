@@ -226,13 +226,13 @@ def test_dlpack_of_a_gpu_is_handed_to_cupy(monkeypatch):
 class ActedColumn:
     """A pandas series that hands out arrays of a device NumPy cannot read, as cuDF does."""
 
-    def __init__(self, series):
-        self.series = series
+    def __init__(self, series, plain=False):
+        self.series, self.plain = series, plain
 
     @property
     def dtype(self):
         dtype = self.series.dtype
-        return getattr(dtype, "numpy_dtype", dtype)
+        return getattr(dtype, "numpy_dtype", dtype) if self.plain else dtype
 
     @property
     def null_count(self):
@@ -241,6 +241,8 @@ class ActedColumn:
     def to_cupy(self):
         if self.null_count:
             raise ValueError("Column must have no nulls.")
+        if hasattr(self.dtype, "numpy_dtype"):
+            raise TypeError(f"Cannot interpret '{self.dtype!r}' as a data type")
         return on_device(self.series.to_numpy(dtype=self.dtype))
 
     def to_pandas(self):
@@ -257,13 +259,14 @@ class ActedColumn:
     def cat(self):
         codes, categories = self.series.cat.codes, self.series.cat.categories
         codes = codes.astype("Int8").mask(codes < 0)  # cuDF has nulls where pandas has -1
-        return types.SimpleNamespace(codes=ActedColumn(codes), categories=categories)
+        return types.SimpleNamespace(codes=ActedColumn(codes, plain=True), categories=categories)
 
     def astype(self, dtype):
-        return ActedColumn(self.series.astype({"float64": "Float64"}[dtype]))
+        dtype = {"bool": "boolean", "uint8": "UInt8"}.get(dtype, dtype.capitalize())
+        return ActedColumn(self.series.astype(dtype), plain=True)
 
     def fillna(self, value):
-        return ActedColumn(self.series.fillna(value))
+        return ActedColumn(self.series.fillna(value), self.plain)
 
     def isna(self):
         return ActedColumn(self.series.isna())
@@ -360,10 +363,19 @@ def test_missing_values_become_nan(dtype):
         Ridge().fit(ActedFrame(X), target())
 
 
-def test_columns_of_several_dtypes_become_one_matrix():
-    X = (frame() % 2).astype({"a": "bool", "b": "float32", "c": "int64"})
+@pytest.mark.parametrize(
+    "dtypes",
+    [
+        {"a": "bool", "b": "float32", "c": "int64"},
+        {"a": "boolean", "b": "Float32", "c": "Int64"},
+        dict.fromkeys("abcd", "Int64"),
+    ],
+)
+def test_columns_of_several_dtypes_become_one_matrix(dtypes):
+    """Those of pandas for numbers beside NA too, without any NA."""
+    X = (frame() % 2).astype(dtypes)
     found = moves.to_host(from_cudf(ActedFrame(X)))
-    assert found.dtype == np.float64
+    assert found.dtype == (np.int64 if len(set(dtypes.values())) == 1 else np.float64)
     np.testing.assert_array_equal(found, numbers() % 2)
 
 

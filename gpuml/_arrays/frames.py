@@ -92,7 +92,7 @@ def from_cudf(x: Any) -> Any:
     columns = _series_of(x)
     if not all(getattr(column.dtype, "kind", "O") in NUMERIC_KINDS for column in columns):
         return DeviceFrame(x).in_pandas() if hasattr(x, "columns") else x.to_pandas()
-    if len({column.dtype for column in columns}) <= 1 and not any(map(_has_nulls, columns)):
+    if _are_alike(columns):
         array = x.to_cupy()
     elif not hasattr(x, "columns"):
         array = _values(columns[0])
@@ -180,12 +180,22 @@ def _series_of(x):
     return [x[name] for name in x.columns] if hasattr(x, "columns") else [x]
 
 
+def _are_alike(columns):
+    """Whether columns without holes have one dtype of NumPy: cuDF makes an array of these."""
+    dtypes = {column.dtype for column in columns}
+    own = any(hasattr(dtype, "numpy_dtype") for dtype in dtypes)
+    return len(dtypes) <= 1 and not own and not any(map(_has_nulls, columns))
+
+
 def _has_nulls(column):
     return int(column.null_count) > 0
 
 
 def _values(column):
     """A column (n,) as an array, with nan for what is missing."""
+    # cuDF keeps dtypes that pandas has for numbers beside NA, and makes no array of them.
+    own = getattr(column.dtype, "numpy_dtype", None)
+    column = column if own is None else column.astype(own.name)
     if not _has_nulls(column):
         return column.to_cupy()
     if column.dtype.kind != "f":

@@ -14,7 +14,17 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, column_or_1d, validate_data
 
-from gpuml._arrays import Array, as_array, is_array, is_foreign, move, namespace, place_of, to_host
+from gpuml._arrays import (
+    Array,
+    as_array,
+    is_array,
+    is_cupyx_sparse,
+    is_foreign,
+    move,
+    namespace,
+    place_of,
+    to_host,
+)
 from gpuml._arrays.frames import header_of, was_frame
 from gpuml._arrays.labels import Encoded, encode
 from gpuml._arrays.ops import all_finite
@@ -251,6 +261,7 @@ def check_rows(
     if _needs_no_change(X, finite_X) and X.ndim == 2 and _features_fit(estimator, X, reset):
         return X
     if not is_foreign(X):
+        refuse_sparse_of_gpu(estimator, X)
         finite = "allow-nan" if allow_nan and finite_X else finite_X
         with naming_columns(estimator, X):
             X = validate_data(estimator, X, reset=reset, ensure_all_finite=finite, dtype=dtype)
@@ -310,6 +321,15 @@ def _columns_at_fault(x, name, estimator, xp, allow_nan):
         return ""
     fine = ~xp.isinf(x) if allow_nan else xp.isfinite(x)
     return named_columns(estimator, ~to_host(xp.all(fine, axis=0)))
+
+
+def refuse_sparse_of_gpu(estimator: Any, X: Any) -> None:
+    """Raise TypeError for sparse rows of a GPU, where an estimator takes dense ones."""
+    if is_cupyx_sparse(X):
+        raise TypeError(
+            f"Sparse data on a GPU was passed for X, but {type(estimator).__name__} takes only "
+            "dense data there. Use X.toarray(), or X.get() for sparse data in CPU memory."
+        )
 
 
 def check_rows_finite(batch: Batch, estimator: Any) -> None:

@@ -9,13 +9,14 @@ from sklearn.utils.validation import validate_data
 from gpuml._arrays import as_array, device_of, is_foreign, namespace
 from gpuml._arrays.ops import zeros
 from gpuml._inputs.output import as_asked
-from gpuml._inputs.validation import check_rows
+from gpuml._inputs.validation import check_rows, refuse_sparse_of_gpu
 from gpuml.preprocessing._transformer import Transformer
 
 
 def checked(selector: Any, X: Any, allow_nan: bool) -> Any:
     """Rows to select features of, checked as scikit-learn's selectors check them."""
     X = as_array(X)
+    refuse_sparse_of_gpu(selector, X)
     if not is_foreign(X):
         options = {"ensure_min_features": 2, "ensure_all_finite": not allow_nan}
         return validate_data(selector, X, accept_sparse="csc", **options)
@@ -42,6 +43,7 @@ class Selector(Transformer):
     def _transformed(self, X):
         self.get_support()  # says what is missing; a model that was fitted before needs no `fit`
         X = as_array(X)
+        refuse_sparse_of_gpu(self, X)
         if is_foreign(X):
             return as_asked(self, self._transform_there(X))
         # Columns that are no numbers may be selected too; the estimator says what it can fit.

@@ -119,13 +119,13 @@ class LinearEstimator(Travels, MultifitEstimator):
 
     def _fit_by_sklearn(self, reason, X, y, sample_weight, **others):
         if is_foreign(X) or is_cupyx_sparse(X):
-            where, there = "a GPU", "X.get()"
+            where, instead, there = "a GPU", "X.toarray()", "X.get()"
             if is_foreign(X):
-                where = str(place_of(X))
+                where, instead = str(place_of(X)), self._instead
                 there = "NumPy arrays (cupy.asnumpy(X), X.cpu().numpy())"
             raise ValueError(
                 f"{type(self).__name__} with {reason} runs scikit-learn's solver, which needs data "
-                f"in CPU memory, and got X in {where}. Use {self._instead}, or pass {there}."
+                f"in CPU memory, and got X in {where}. Use {instead}, or pass {there}."
             )
         theirs: Any = next(c for c in type(self).__mro__ if c.__module__.startswith("sklearn."))
         y, weight = (

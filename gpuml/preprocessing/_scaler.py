@@ -7,7 +7,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from gpuml._arrays import HOST, Array, as_array, is_array, is_foreign, move, namespace, place_of
+from gpuml._arrays import HOST, Array, is_array, is_foreign, move, namespace, place_of
 from gpuml._inputs.host_rows import naming_columns
 from gpuml._inputs.validation import check_images, check_rows, unchanged_on_error
 from gpuml._sklearn import _fit_context
@@ -83,7 +83,7 @@ class Scaler(AffineStep, Transformer):
 
     def _fit_more(self, X: Any, y: Any, *weight: Any) -> Self:
         with unchanged_on_error(self):
-            X = as_array(X)
+            X = self._read(X)
             first = not hasattr(self, "n_samples_seen_")
             if is_foreign(X):
                 X = check_rows(self, X, reset=first, allow_nan=True, finite_X=False)
@@ -112,7 +112,7 @@ class Scaler(AffineStep, Transformer):
 
     def _inverted(self, X: Any, *options: Any) -> Any:
         check_is_fitted(self)
-        X = as_array(X)
+        X = self._read(X)
         if not is_foreign(X):
             theirs: Any = super(Scaler, at_host(self))
             return theirs.inverse_transform(X, *options)

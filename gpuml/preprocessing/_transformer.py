@@ -10,7 +10,7 @@ from gpuml._arrays import Array, as_array, is_foreign
 from gpuml._inputs.host_rows import naming_columns
 from gpuml._inputs.nulls import with_nan
 from gpuml._inputs.output import as_asked
-from gpuml._inputs.validation import unchanged_on_error
+from gpuml._inputs.validation import refuse_sparse_of_gpu, unchanged_on_error
 from gpuml._persistence.travel import Travels
 from gpuml._sklearn import _fit_context
 from gpuml.preprocessing._places import at_host, check_library
@@ -105,6 +105,7 @@ class Transformer(Travels, TransformerMixin):
     def _read(self, X: Any) -> Any:
         """X as an array, or as a DataFrame in CPU memory in which holes among text are nan."""
         X = as_array(X)
+        refuse_sparse_of_gpu(self, X)
         return X if self._needs_numbers else with_nan(X)
 
     def _naming(self, X):

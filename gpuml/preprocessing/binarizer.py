@@ -62,5 +62,7 @@ class Binarizer(Transformer, sk.Binarizer):
         return self._transformed(X, copy)
 
     def _transform_there(self, X, copy=None):
-        X = check_rows(self, X, reset=False)
-        return namespace(X).astype(self.threshold < X, X.dtype)
+        X = check_rows(self, X, reset=False, keep_dtype=True)
+        xp = namespace(X)
+        values = xp.astype(X, xp.int8) if xp.isdtype(X.dtype, "bool") else X
+        return xp.astype(values > self.threshold, X.dtype)

@@ -4,19 +4,19 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brent
+from scipy.optimize import brent, fminbound
 from sklearn import preprocessing as sk
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import Array, as_array, is_foreign, move, namespace, place_of, to_host
 from gpuml._inputs.validation import check_images, check_rows
-from gpuml.preprocessing._places import at_host
+from gpuml.preprocessing._places import at_host, host_dtype
 from gpuml.preprocessing._transformer import Transformer
 from gpuml.preprocessing.standard import StandardScaler
 
 EPS = float(np.finfo(np.float64).eps)
-# Where the search for a power begins, as in SciPy.
-BRACKET = (-2.0, 2.0)
+# Where the search for a power begins, and how exact it is, as in SciPy.
+BRACKET, PRECISION = (-2.0, 2.0), 1.48e-8
 
 
 class PowerTransformer(Transformer, sk.PowerTransformer):
@@ -84,7 +84,7 @@ class PowerTransformer(Transformer, sk.PowerTransformer):
 
     def _found(self, x):
         """The power of one feature (n,)."""
-        xp = namespace(x)
+        xp, dtype = namespace(x), host_dtype(x)
         x = xp.astype(x[~xp.isnan(x)], xp.float64)
         if x.shape[0] == 0:
             if self.method == "box-cox":
@@ -94,8 +94,9 @@ class PowerTransformer(Transformer, sk.PowerTransformer):
             if self.method == "box-cox":
                 raise ValueError("Data must not be constant.")
             return 1.0
-        minus_likelihood = _box_cox_fit(x) if self.method == "box-cox" else _yeo_johnson_fit(x)
-        return float(brent(minus_likelihood, brack=BRACKET))
+        if self.method == "box-cox":
+            return float(brent(_box_cox_fit(x), brack=BRACKET))
+        return float(fminbound(_yeo_johnson_fit(x), *_safe_powers(x, dtype), xtol=PRECISION))
 
     def _powers(self, X):
         """Images before they are standardized."""
@@ -191,6 +192,26 @@ def _yeo_johnson_fit(x: Array) -> Callable[[float], float]:
         return 0.5 * n * _log_variance(images) - (power - 1.0) * total
 
     return minus_likelihood
+
+
+def _safe_powers(x: Array, dtype: np.dtype) -> tuple[float, float]:
+    """The powers, from the first to the second, whose images of values (n,) have a variance.
+
+    SciPy's bounds: values up to 20 times the largest have images within half of the exponents of
+    `dtype`.
+    """
+    xp, floats = namespace(x), np.finfo(dtype)
+    low, high = float(xp.min(x)), float(xp.max(x))
+    with np.errstate(divide="ignore"):
+        longest = np.log1p(20 * max(abs(low), abs(high)))
+    digits = np.log(floats.eps)
+    least = (np.log(floats.tiny) - digits) / 2 / longest
+    most = (np.log(floats.max) + digits) / 2 / longest
+    if low >= 0:
+        return least, most
+    if high < 0:
+        return 2 - most, 2 - least
+    return max(2 - most, least), min(2 - least, most)
 
 
 def _log_variance(x):

@@ -33,7 +33,8 @@ class Frame(ActedFrame):
 
 def frame():
     random = np.random.default_rng(0)
-    X = pd.DataFrame({"x": random.normal(size=N), "z": random.integers(0, 9, N)})
+    z = pd.array(random.integers(0, 9, N), dtype="Int64")
+    X = pd.DataFrame({"x": random.normal(size=N), "z": z})
     X["kind"] = pd.Categorical.from_codes(random.integers(-1, 3, N), ["b", "a", "c", "unused"])
     X["name"] = np.asarray(["w", "u", "v"], dtype=object)[random.integers(0, 3, N)]
     X.loc[::9, "name"] = None

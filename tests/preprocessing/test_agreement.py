@@ -312,3 +312,12 @@ def test_what_rare_categories_share_has_no_inverse_among_numbers(library):
             continue
         with pytest.raises(ValueError, match="convert|Convert X to NumPy"):
             model.inverse_transform(image)
+
+
+@pytest.mark.each
+@pytest.mark.parametrize("sign", [1, -1])
+def test_powers_of_values_far_from_zero_have_images(sign, library):
+    """As SciPy's: a power of 30 and more is likely there, of which float32 has no images."""
+    X = sign * (5000 + np.random.default_rng(3).normal(size=(13, 4))).astype("float32")
+    model = ours.PowerTransformer(standardize=False).fit(library.asarray(X))
+    assert np.isfinite(to_numpy(model.transform(library.asarray(X)))).all()

@@ -300,3 +300,33 @@ def test_bad_rows_to_predict_raise_the_errors_of_scikit_learn(name, bad, library
     ours = our_fitted_search(name, library)
     found = error_of(ours.predict, library.asarray(ARRAYS[bad]))
     assert agrees(found, expected), (found, expected)
+
+
+class SparseOnGpu:
+    """What tells a sparse matrix of cupyx, which is not asked for anything else."""
+
+    __module__ = "cupyx.scipy.sparse._csr"
+    shape, ndim, dtype, data = (6, 3), 2, np.dtype(float), np.ones(4)
+
+    @property
+    def device(self):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("Binarizer", "KBinsDiscretizer", "MaxAbsScaler", "MinMaxScaler", "Normalizer"),
+        *("OneHotEncoder", "OrdinalEncoder", "PolynomialFeatures", "PowerTransformer"),
+        *("QuantileTransformer", "RobustScaler", "SplineTransformer", "StandardScaler"),
+        "TargetEncoder",
+    ],
+)
+def test_sparse_rows_of_a_gpu_are_refused_in_words(name):
+    options = {"n_quantiles": 6} if name == "QuantileTransformer" else {}
+    model, y = getattr(gpuml.preprocessing, name)(**options), np.arange(6) % 2
+    with pytest.raises(TypeError, match=f"{name} takes only dense data there. Use X.toarray"):
+        model.fit(SparseOnGpu(), y)
+    model.fit(np.arange(18.0).reshape(6, 3) ** 2, y)
+    with pytest.raises(TypeError, match="takes only dense data there"):
+        model.transform(SparseOnGpu())
