@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, Place, device_of, move, to_host
-from gpuml._arrays.ops import design
+from gpuml._arrays.grams import design
 from gpuml.data import Batch, Elsewhere, Folds, NeedsAllRows, Partition, cut, take
-from gpuml.solvers.moments import Moments, atom_shifts
+from gpuml.solvers.moments import Moments
+from gpuml.solvers.shifts import atom_shifts
 
 # Workspace of a block of rows: their pairs of columns, and counts.
 BLOCK_BYTES = {"cpu": 2**26, "gpu": 2**31}
