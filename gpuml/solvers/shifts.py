@@ -12,7 +12,7 @@ from gpuml.solvers._blocks import quiet
 
 # So many evenly spaced rows, fewer of many columns, determine the shifts of all atoms, and at least
 # so many each atom's. A shift need only be near the mean.
-SHIFT_ROWS, SHIFT_NUMBERS = 1024, 2**16
+SHIFT_ROWS, SHIFT_NUMBERS = 1024, 2**13
 FEWEST_SHIFT_ROWS = 64
 
 
