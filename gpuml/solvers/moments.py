@@ -16,6 +16,7 @@ References
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -84,7 +85,8 @@ class Moments:
         # With e = c_a - c, z becomes z + [e, 0], so that M_a grows by u [e, 0]' + [e, 0] u', where
         # u is the last column of M_a, which are sums of z, and w [e, 0] / 2. As many sums at once
         # as stay in the cache of a CPU, and only the rows and columns whose shifts differ.
-        gram, n_sums, moved = total.gram, counts.shape[0], slice(0, q)
+        gram, n_sums = total.gram, counts.shape[0]
+        moved: Any = slice(0, q)
         if is_numpy(gram):
             differ = (self.shift != self.shift[0]).any(axis=0)
             if not differ.all():
