@@ -7,12 +7,11 @@ namespace `xp` from their caller.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from itertools import product
 from typing import Any
 
 import numpy as np
-from scipy.linalg import blas, lapack
+from scipy.linalg import lapack
 
 from gpuml._arrays import Array, device_of, is_numpy, is_singular, nbytes
 from gpuml._arrays.cholesky import SMALL_ORDER, solve_by_cholesky
@@ -22,8 +21,6 @@ EPS = float(np.finfo(np.float64).eps)
 # Matrices that are scaled at once on a CPU, and solved at once elsewhere.
 CACHE_BYTES = 2**18
 SYSTEM_BYTES = 2**30
-# Rows of a triangle that are mirrored at once.
-TRIANGLE_ROWS = 128
 
 
 def zeros(shape: tuple, *, like: Array, xp: Any) -> Array:
@@ -34,102 +31,6 @@ def zeros(shape: tuple, *, like: Array, xp: Any) -> Array:
 def constant(values: Any, *, like: Array, xp: Any) -> Array:
     """Numbers of NumPy as a float64 array on the device of `like` (a small copy upwards)."""
     return xp.asarray(np.asarray(values, dtype=np.float64), device=device_of(like))
-
-
-def design(X: Array, y: Array, weight: Array | None, shift: Array, xp: Any) -> Array:
-    """Rows ``sqrt(w) [X - shift_x, y - shift_y, 1]`` in float64, shape (n, p + t + 1)."""
-    n_rows, p, q = X.shape[0], X.shape[1], shift.shape[0] + 1
-    if is_numpy(X) or type(X).__module__.startswith("cupy"):
-        # One read and one write: the subtraction also casts.
-        Z = xp.empty((n_rows, q), dtype=xp.float64)
-        xp.subtract(X, shift[:p], out=Z[:, :p])
-        xp.subtract(y, shift[p:], out=Z[:, p:-1])
-        Z[:, -1] = 1.0
-        if weight is not None:
-            Z *= xp.sqrt(xp.astype(weight, xp.float64))[:, None]
-        return Z
-    f64 = xp.float64
-    ones = xp.ones((n_rows, 1), dtype=f64, device=device_of(X))
-    parts = [xp.astype(X, f64) - shift[:p], xp.astype(y, f64) - shift[p:], ones]
-    Z = xp.concat(parts, axis=1)
-    return Z if weight is None else Z * xp.sqrt(xp.astype(weight, f64))[:, None]
-
-
-def add_gram(total: Array, Z: Array) -> Array:
-    """``total + Z' Z``; NumPy fills one triangle of `total` in place (see `full_symmetric`)."""
-    if is_numpy(Z):
-        # C-ordered Z and total are Fortran-ordered transposes to BLAS: nothing is copied, half of
-        # the products are skipped. The upper triangle of total.T is the lower one of total.
-        blas.dsyrk(1.0, Z.T, beta=1.0, c=total.T, overwrite_c=1)
-        return total
-    return total + Z.T @ Z
-
-
-def add_gram_apart(
-    total: np.ndarray, X: np.ndarray, y: np.ndarray, weight: np.ndarray | None, shift: np.ndarray
-) -> np.ndarray:
-    """As `add_gram` of `design`, without the products of two targets, of NumPy rows.
-
-    Of many targets, their products are most of the work, and their copies in the order of rows most
-    of what is left: here they stay in the order that they have.
-    """
-    p = X.shape[1]
-    Z = design(X, y[:, :0], weight, shift[:p], np)
-    y = y - shift[p:]
-    if weight is not None:
-        y *= np.sqrt(weight.astype(np.float64))[:, None]
-    features, targets = Z.T @ Z, y.T @ Z
-    total[:p, :p] += features[:p, :p]
-    total[p:-1, :p] += targets[:, :p]
-    np.einsum("ii->i", total)[p:-1] += np.vecdot(y.T, y.T)
-    total[-1, :p] += features[-1, :p]
-    total[-1, p:-1] += targets[:, -1]
-    total[-1, -1] += features[-1, -1]
-    return total
-
-
-def add_single_gram(
-    total: np.ndarray, X: np.ndarray, y: np.ndarray, shift: np.ndarray
-) -> np.ndarray:
-    """As `add_gram` of ``[X - c, y - d, 1]``, with products in float32, of float32 NumPy rows."""
-    n_rows, p = X.shape
-    if y.shape[1] == 0 and not shift.any():
-        # No copy of the rows: a column of ones is worth a product with each of them.
-        total[:p, :p] += X.T @ X
-        total[p, :p] += np.ones(n_rows, dtype=np.float32) @ X
-        total[p, p] += n_rows
-        return total
-    Z = np.empty((n_rows, len(total)), dtype=np.float32)
-    single = shift.astype(np.float32)
-    np.subtract(X, single[:p], out=Z[:, :p])
-    np.subtract(y, single[p:], out=Z[:, p:-1])
-    Z[:, -1] = 1.0
-    total += Z.T @ Z
-    return total
-
-
-def subtract_gram(total: np.ndarray, Z: np.ndarray) -> None:
-    """``total -= Z' Z`` for NumPy arrays, in the triangle that `add_gram` fills."""
-    blas.dsyrk(-1.0, Z.T, beta=1.0, c=total.T, overwrite_c=1)
-
-
-def full_symmetric(total: Array, xp: Any) -> Array:
-    """Both triangles of a matrix that was summed by `add_gram`; NumPy fills it in place."""
-    if not is_numpy(total):
-        return total
-    for start in range(0, total.shape[-1], TRIANGLE_ROWS):
-        rows = slice(start, start + TRIANGLE_ROWS)
-        own = total[..., rows, rows]
-        above = _above_diagonal(own.shape[-1])
-        np.copyto(own, np.swapaxes(own, -1, -2), where=above)
-        total[..., :start, rows] = np.swapaxes(total[..., rows, :start], -1, -2)
-    return total
-
-
-@cache
-def _above_diagonal(order):
-    """Which entries of a matrix are above its diagonal."""
-    return np.triu(np.ones((order, order), dtype=bool), 1)
 
 
 def triangular_factor(Z: Array, xp: Any) -> Array:

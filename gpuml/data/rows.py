@@ -62,7 +62,7 @@ def count_rows(rows: Rows) -> int:
 def row_indices(rows: Rows) -> np.ndarray:
     """The rows as an index array."""
     if isinstance(rows, slice):
-        return np.arange(rows.start, rows.stop)
+        return np.arange(rows.start, rows.stop, rows.step)
     if isinstance(rows, tuple):
         return np.concatenate([row_indices(run) for run in rows])
     return to_host(rows)

@@ -8,7 +8,8 @@ from typing import Any, Protocol, Self
 import numpy as np
 
 from gpuml._arrays import Array, Place, free_memory
-from gpuml._arrays.ops import full_symmetric, zeros
+from gpuml._arrays.grams import full_symmetric
+from gpuml._arrays.ops import zeros
 from gpuml.data import Aligned
 
 # Workspace of one block: it fits into the cache of a core, or into GPU memory several times.

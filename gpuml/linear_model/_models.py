@@ -1,15 +1,15 @@
 """The one record of linear models: of all candidates on all splits, whatever they minimise."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import Array, Place, device_of, is_sparse, move, namespace
-from gpuml._arrays.ops import EPS
-from gpuml.data import Batch, Folds
+from gpuml._arrays import Array, Place, device_of, is_numpy, is_sparse, move, namespace
+from gpuml._arrays.ops import CACHE_BYTES, EPS
+from gpuml.data import Batch, Folds, cut
 from gpuml.designs import Design
 from gpuml.designs._sparse_ops import spread_columns, times
 from gpuml.designs.sparse import float64_matrix
@@ -276,8 +276,11 @@ def sums_of_residuals(
             sums = described.combined(training)
         else:
             sums = (described.moments or ())[i].combine(getattr(folds.partitions[i], part))
-        splits = training.splits
-        found.append(_residual_sums(sums, coef[:, splits, ...], intercept[:, splits, ...]))
+        own = coef[:, training.splits, ...], intercept[:, training.splits, ...]
+        for some in _splits_at_once(sums, own[0]):
+            shift = sums.shift if sums.shift.ndim == 1 else sums.shift[some, :]
+            these = replace(sums, gram=sums.gram[some, ...], shift=shift)
+            found.append(_residual_sums(these, *(each[:, some, ...] for each in own)))
     xp = namespace(coef)
     weight, residual, squared, target, reliable = (
         items[0] if len(items) == 1 else xp.concat(items, axis=axis)
@@ -285,6 +288,14 @@ def sums_of_residuals(
     )
     n_rows = np.asarray([getattr(s, f"n_{part}") for s in folds.splits])
     return ResidualMoments(weight, residual, squared, target, n_rows), reliable
+
+
+def _splits_at_once(sums: Moments, coef: Array) -> Iterator[slice]:
+    """Splits whose models and moments stay in the cache of a CPU; elsewhere all of them."""
+    n_splits = coef.shape[1]
+    row = 8 * sums.gram.shape[-1]
+    size = row * (coef.shape[0] * coef.shape[2] + sums.gram.shape[-1])
+    return cut(slice(0, n_splits), max(1, CACHE_BYTES // size) if is_numpy(coef) else n_splits)
 
 
 def _residual_sums(moments: Moments, coef: Array, intercept: Array):

@@ -61,20 +61,19 @@ def rows_within(rows: Rows, some: Rows, n_rows: int) -> Rows:
     """Some of the rows in `rows`, selected by position, as rows of all `n_rows`."""
     if not (_is_runs(rows) and _is_runs(some)):
         return as_rows(row_indices(rows)[row_indices(some)], n_rows)
-    found: list[slice] = []
+    joined: list[slice] = []
     for run in _runs(some):
         first = 0  # position of the first row of each run among all rows
         for whole in _runs(rows):
-            start, stop = max(run.start, first), min(run.stop, first + count_rows(whole))
+            last = first + whole.stop - whole.start
+            start, stop = max(run.start, first), min(run.stop, last)
             if start < stop:
-                found.append(slice(whole.start + start - first, whole.start + stop - first))
-            first += count_rows(whole)
-    joined: list[slice] = []
-    for run in found:
-        if joined and joined[-1].stop == run.start:
-            joined[-1] = slice(joined[-1].start, run.stop)
-        else:
-            joined.append(run)
+                start, stop = whole.start + start - first, whole.start + stop - first
+                if joined and joined[-1].stop == start:
+                    joined[-1] = slice(joined[-1].start, stop)
+                else:
+                    joined.append(slice(start, stop))
+            first = last
     return tuple(joined) if len(joined) != 1 else joined[0]
 
 

@@ -8,7 +8,18 @@ import numpy as np
 from sklearn.base import is_classifier, is_regressor
 from sklearn.utils import check_random_state, get_tags
 
-from gpuml._arrays import as_array, is_array, move, namespace, place_of, to_host
+from gpuml._arrays import (
+    HOST,
+    Array,
+    Place,
+    as_array,
+    is_array,
+    itemsize,
+    move,
+    namespace,
+    place_of,
+    to_host,
+)
 from gpuml._sklearn import (
     HasMethods,
     _num_samples,
@@ -22,9 +33,10 @@ from gpuml.model_selection.evaluate import Evaluator, Job
 from gpuml.model_selection.one_by_one import rows_of
 from gpuml.model_selection.validation import job_of
 from gpuml.resampling.split import check_splitter, looks_at_labels
+from gpuml.solvers.resampled import permuted_rows
 
 # Memory for permuted targets that are fitted together.
-TARGET_BYTES = 2**28
+TARGET_BYTES = {"cpu": 2**28, "gpu": 2**30}
 NAME = "permutation_test_score"
 
 
@@ -37,7 +49,7 @@ NAME = "permutation_test_score"
         "cv": ["cv_object"],
         "n_permutations": [Integral],
         "n_jobs": [Integral, None],
-        "random_state": ["random_state"],
+        "random_state": ["random_state", np.random.Generator],
         "verbose": ["verbose"],
         "scoring": [str, callable, None],
         "params": [dict, None],
@@ -76,8 +88,11 @@ def permutation_test_score(
     cv, n_jobs, verbose, scoring, params
         As for `cross_val_score`.
     n_permutations : int, default=100
-    random_state : int, RandomState or None, default=0
-        The same permutations as scikit-learn's.
+    random_state : int, RandomState, Generator or None, default=0
+        The same permutations as scikit-learn's, which NumPy draws one after the other in CPU
+        memory: some 20 ms for a million rows. Those of a NumPy `Generator`, such as
+        ``numpy.random.default_rng(0)``, are drawn where the rows are: for rows on a GPU take one.
+        They are the same for every array library.
 
     Returns
     -------
@@ -118,35 +133,83 @@ def permutation_test_score(
     }
     scorer = check_scoring(estimator, scoring)
     job = job_of(estimator, X, y, scorer, NAME, **options)
-    random = check_random_state(random_state)
-    rows = np.arange(_num_samples(job.X))
-    labels = None if groups is None else np.asarray(to_host(as_array(groups)))
     stays = _stays_the_same(cv)
-    before = random.get_state()
-    scores = _together(job, labels, random, n_permutations) if stays else None
+    orders = _orders(job, groups, random_state)
+    scores = _together(job, orders, n_permutations) if stays else None
     if scores is None:
-        random.set_state(before)
-        orders = [rows, *(_shuffled(len(rows), labels, random) for _ in range(n_permutations))]
+        orders.begin()
         jobs = (
-            replace(job, y=rows_of(job.y, order))
-            if stays or order is rows
-            else job_of(estimator, X, rows_of(job.y, order), scorer, NAME, **options)
-            for order in orders
+            replace(job, y=y_in_order)
+            if stays or number == 0
+            else job_of(estimator, X, y_in_order, scorer, NAME, **options)
+            for number in range(n_permutations + 1)
+            for y_in_order in [rows_of(job.y, orders.of(number)) if number else job.y]
         )
         scores = [_score(each) for each in jobs]
     score, permuted = float(scores[0]), np.asarray(scores[1:])
     return score, permuted, float((np.sum(permuted >= score) + 1.0) / (n_permutations + 1))
 
 
-def _shuffled(n_rows: int, groups: np.ndarray | None, random: np.random.RandomState) -> np.ndarray:
-    """Rows in another order within their groups, drawn as scikit-learn does."""
-    if groups is None:
-        return random.permutation(n_rows)
-    order = np.arange(n_rows)
-    for group in np.unique(groups):
-        own = np.flatnonzero(groups == group)
-        order[own] = random.permutation(own)
-    return order
+class _Drawn:
+    """Permutations as scikit-learn draws them: one after the other, whatever their numbers."""
+
+    def __init__(self, n_rows: int, groups: np.ndarray | None, random: np.random.RandomState):
+        self.n_rows, self.groups, self.random = n_rows, groups, random
+        self._first = random.get_state()
+
+    def begin(self) -> None:
+        """Draw the first one again next time."""
+        self.random.set_state(self._first)
+
+    def of(self, _: int) -> np.ndarray:
+        """Rows in another order, within their groups."""
+        if self.groups is None:
+            return self.random.permutation(self.n_rows)
+        order = np.arange(self.n_rows)
+        for group in np.unique(self.groups):
+            own = np.flatnonzero(self.groups == group)
+            order[own] = self.random.permutation(own)
+        return order
+
+    def targets(self, y: Array, numbers: range) -> Array:
+        """Targets (m, n) in the orders of some permutations; number 0 leaves them as they are."""
+        host = np.asarray(to_host(y))
+        found = np.empty((len(numbers), len(host)), host.dtype)
+        for number, own in zip(numbers, found, strict=True):
+            own[:] = host if number == 0 or self.groups is None else host[self.of(number)]
+            if number > 0 and self.groups is None:
+                self.random.shuffle(own)  # as `permutation` shuffles row numbers
+        return found
+
+
+class _Hashed:
+    """Permutations that follow from a seed and their numbers, made at a place."""
+
+    def __init__(self, n_rows: int, groups: np.ndarray | None, seed: int, place: Place):
+        codes = None if groups is None else np.unique(groups, return_inverse=True)[1]
+        self.groups = None if codes is None else move(codes.astype(np.int64), place)
+        self.n_rows, self.seed, self.place = n_rows, seed, place
+
+    def begin(self) -> None:
+        """Orders follow from their numbers."""
+
+    def of(self, number: int) -> Array:
+        """Rows in another order, within their groups."""
+        return permuted_rows(self.n_rows, number, self.seed, self.place, self.groups)
+
+    def targets(self, y: Array, numbers: range) -> Array:
+        """Targets (m, n) in the orders of some permutations; number 0 leaves them as they are."""
+        xp, y = self.place.xp, move(y, self.place)
+        return xp.stack([xp.take(y, self.of(number)) if number else y for number in numbers])
+
+
+def _orders(job: Job, groups: Any, random_state: Any) -> _Drawn | _Hashed:
+    n_rows = _num_samples(job.X)
+    labels = None if groups is None else np.asarray(to_host(as_array(groups)))
+    if not isinstance(random_state, np.random.Generator):
+        return _Drawn(n_rows, labels, check_random_state(random_state))
+    place = place_of(job.X) if is_array(job.X) else HOST
+    return _Hashed(n_rows, labels, int(random_state.integers(2**63 - 1)), place)
 
 
 def _stays_the_same(cv: Any) -> bool:
@@ -163,9 +226,7 @@ def _score(job: Job) -> float:
     return np.mean([result["test_scores"] for result in results])
 
 
-def _together(
-    job: Job, groups: np.ndarray | None, random: np.random.RandomState, n_permutations: int
-) -> list[float] | None:
+def _together(job: Job, orders: _Drawn | _Hashed, n_permutations: int) -> list[float] | None:
     """Mean scores of the targets and of permuted ones, which are columns of one target.
 
     Only for models whose scores follow from sums of residuals with enough digits; else None.
@@ -178,18 +239,13 @@ def _together(
     both = tags.target_tags.single_output and tags.target_tags.multi_output
     if not (is_regressor(job.estimator) and both):
         return None
-    place, host = place_of(y), np.asarray(to_host(y))
+    place = place_of(y)
     found: list[np.ndarray] = []
-    step = max(1, TARGET_BYTES // (8 * len(host)))
+    at_once = TARGET_BYTES["cpu" if place.is_host else "gpu"]
+    step = max(1, at_once // (itemsize(y.dtype) * y.shape[0]))
     for first in range(0, n_permutations + 1, step):
-        columns = np.empty((min(step, n_permutations + 1 - first), len(host)), host.dtype)
-        for i, column in enumerate(columns, first):
-            column[:] = host
-            if i > 0 and groups is None:
-                random.shuffle(column)  # as `permutation` shuffles row numbers
-            elif i > 0:
-                column[:] = host[_shuffled(len(host), groups, random)]
-        targets = place.xp.matrix_transpose(move(columns, place))
+        numbers = range(first, min(first + step, n_permutations + 1))
+        targets = place.xp.matrix_transpose(move(orders.targets(y, numbers), place))
         stack = Evaluator(replace(job, y=targets)).targets_stack()
         sums = stack.residual_moments("test") if isinstance(stack, RegressionStack) else None
         if sums is None or not bool(to_host(sums[1]).all()):

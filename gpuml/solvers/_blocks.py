@@ -1,6 +1,8 @@
 """Reading rows block by block: bounded memory, threads on a CPU, smaller blocks if it runs out."""
 
+import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,9 +16,11 @@ from gpuml.data import Batch, Rows, count_rows, cut, take
 # enough to hide launches and short enough to leave memory alone.
 CPU_BLOCK_BYTES = 2**20
 GPU_BLOCK_BYTES = 2**28
-# Threads get a run of blocks at a time. The boundaries follow the data alone, so sums are the
-# same to the last bit for any number of threads.
-CHUNK_ROWS = 2**15
+# Threads get a run of blocks at a time, of about so many multiplications: long enough that adding
+# up their totals costs little, and short enough that no thread waits for the last run of another.
+# The boundaries follow the data alone, so sums are the same to the last bit for any number of
+# threads.
+CHUNK_PRODUCTS, CHUNK_ROWS = 5e7, 2**15
 # With fewer multiplications, waking threads costs more than it saves.
 THREADED_FROM_PRODUCTS = 2e8
 # Each thread has its own sum matrix; above this size, BLAS threads are faster.
@@ -26,12 +30,16 @@ SMALLEST_BLOCK_ROWS = 256
 
 @dataclass(frozen=True)
 class Blocks:
-    """How to read the rows of a batch: where to, and in pieces of what size."""
+    """How to read the rows of a batch: where to, and in pieces of what size.
+
+    Sums are matrices of `n_columns`, of which a block's workspace has `n_copied`, if not all.
+    """
 
     batch: Batch
     n_columns: int
     block_bytes: int | None = None
     advance: Callable[[int], None] | None = None
+    n_copied: int | None = None
 
     @property
     def place(self) -> Place:
@@ -39,7 +47,7 @@ class Blocks:
 
     @property
     def rows_per_block(self) -> int:
-        row_bytes = 8 * self.n_columns
+        row_bytes = 8 * (self.n_copied or self.n_columns)
         if self.block_bytes is not None:
             return max(1, self.block_bytes // row_bytes)
         if self.place.is_host:
@@ -84,7 +92,8 @@ def sum_blocks(
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
-            smaller = blocks.rows_per_block // 4 * 8 * blocks.n_columns
+            columns = blocks.n_copied or blocks.n_columns
+            smaller = blocks.rows_per_block // 4 * 8 * columns
             if blocks.rows_per_block // 4 < SMALLEST_BLOCK_ROWS:
                 raise MemoryError(
                     f"Not enough memory on {blocks.place} for blocks of {blocks.rows_per_block} "
@@ -100,14 +109,25 @@ def _sum_blocks(blocks, atoms, start, add, merge):
     n_rows = sum(count_rows(atom) for atom in atoms)
     threads = _thread_count(blocks, n_rows)
     if threads == 1:
-        return [_sum_rows(blocks, i, atom, start(), add) for i, atom in enumerate(atoms)]
-    chunks = [(i, chunk) for i, atom in enumerate(atoms) for chunk in cut(atom, CHUNK_ROWS)]
+        # BLAS has threads for totals that are too large for one thread each, and for those alone.
+        few = blocks.place.is_host and 8 * blocks.n_columns**2 <= THREAD_TOTAL_BYTES
+        with one_blas_thread() if few else nullcontext():
+            return [_sum_rows(blocks, i, atom, start(), add) for i, atom in enumerate(atoms)]
+    rows = _rows_of_chunks(blocks)
+    chunks = [(i, chunk) for i, atom in enumerate(atoms) for chunk in cut(atom, rows)]
     totals = [start() for _ in atoms]
     with one_blas_thread():
         parts = ordered_map(lambda c: _sum_rows(blocks, c[0], c[1], start(), add), chunks, threads)
         for (i, _), part in zip(chunks, parts, strict=True):
             totals[i] = merge(totals[i], part)
     return totals
+
+
+def _rows_of_chunks(blocks):
+    """Rows of a run of blocks, many more than columns: a total has that many rows."""
+    size, q = blocks.rows_per_block, blocks.n_columns
+    n_rows = max(4 * q, min(CHUNK_PRODUCTS / q**2, CHUNK_ROWS))
+    return size * math.ceil(n_rows / size)
 
 
 def _sum_rows(blocks, atom, rows, total, add):

@@ -27,7 +27,8 @@ import numpy as np
 from scipy import sparse
 
 from gpuml._arrays import move, to_host
-from gpuml._arrays.ops import EPS, full_symmetric
+from gpuml._arrays.grams import full_symmetric
+from gpuml._arrays.ops import EPS
 from gpuml.data import take
 from gpuml.designs import Coded
 from gpuml.solvers._result import LinearModels, Status

@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, Place, move, namespace
-from gpuml._arrays.ops import EPS, design, triangular_factor, zeros
+from gpuml._arrays.grams import design
+from gpuml._arrays.ops import EPS, triangular_factor, zeros
 from gpuml.data import Batch, Rows, atoms_here
 from gpuml.solvers._blocks import Blocks, sum_blocks
-from gpuml.solvers.moments import atom_shifts, mean_shift
+from gpuml.solvers.shifts import atom_shifts, mean_shift
 
 # Squares of smaller values lose digits, or all of them.
 LEAST_VALUE = 1e-140

@@ -22,7 +22,8 @@ from typing import cast
 
 import numpy as np
 
-from gpuml._arrays.ops import EPS, full_symmetric, solve_shifted
+from gpuml._arrays.grams import full_symmetric
+from gpuml._arrays.ops import EPS, solve_shifted
 from gpuml._arrays.threads import one_blas_thread
 from gpuml.designs import Coded
 from gpuml.solvers._blocks import quiet

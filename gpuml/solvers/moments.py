@@ -21,28 +21,22 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, Place, device_of, is_numpy, move, namespace
-from gpuml._arrays.ops import (
-    CACHE_BYTES,
-    EPS,
+from gpuml._arrays.grams import (
     add_gram,
     add_gram_apart,
+    add_gram_of_rows,
     add_single_gram,
-    column_sums,
-    constant,
     design,
     full_symmetric,
-    zeros,
 )
-from gpuml.data import Batch, Rows, atoms_here, count_rows, cut, every, take
+from gpuml._arrays.ops import CACHE_BYTES, EPS, constant, zeros
+from gpuml.data import Batch, Rows, atoms_here, count_rows, cut, take
 from gpuml.designs import Columns, Dense
 from gpuml.solvers import _few_rows
 from gpuml.solvers._blocks import Blocks, quiet, sum_blocks
 from gpuml.solvers.numbered_rows import NumberedBatch
+from gpuml.solvers.shifts import mean_shift, shifts_of_sums
 
-# So many evenly spaced rows determine the shifts of all atoms, and at least so many each atom's. A
-# shift need only be near the mean.
-SHIFT_ROWS = 1024
-FEWEST_SHIFT_ROWS = 64
 # Smaller sums of squares have lost digits to underflow, or are zero.
 LEAST_SQUARE = 1e-290
 
@@ -90,17 +84,25 @@ class Moments:
         shift = mean_shift(counts * self.gram[:, -1, -1], self.shift, xp)
         # With e = c_a - c, z becomes z + [e, 0], so that M_a grows by u [e, 0]' + [e, 0] u', where
         # u is the last column of M_a, which are sums of z, and w [e, 0] / 2. As many sums at once
-        # as stay in the cache of a CPU.
+        # as stay in the cache of a CPU, and only the rows and columns whose shifts differ.
         gram, n_sums = total.gram, counts.shape[0]
+        moved: Any = slice(0, q)
+        if is_numpy(gram):
+            differ = (self.shift != self.shift[0]).any(axis=0)
+            if not differ.all():
+                shift[:, ~differ] = self.shift[0, ~differ]
+                n_sums = n_sums if differ.any() else 0
+            moved = moved if 2 * np.count_nonzero(differ) > q else np.flatnonzero(differ)
+        own, mean = (xp.concat([a, xp.zeros_like(a[:, :1])], axis=1) for a in (self.shift, shift))
         step = max(1, CACHE_BYTES // (16 * n_atoms * q)) if is_numpy(gram) else n_sums
         for some in cut(slice(0, n_sums), step):
-            apart = self.shift[None, ...] - shift[some, None, :]  # (S, A, q - 1)
-            apart = xp.concat([apart, xp.zeros_like(apart[..., :1])], axis=-1)
-            sums = self.gram[:, :, -1] + 0.5 * self.gram[:, -1, -1][:, None] * apart
-            sums = counts[some, :, None] * sums
-            # One product of (S, q, 2 A) and (S, 2 A, q), to avoid the traffic of a sum of two.
-            left, right = xp.concat([sums, apart], axis=1), xp.concat([apart, sums], axis=1)
-            gram[some, ...] += xp.matrix_transpose(left) @ right
+            apart = own[None, :, moved] - mean[some, None, moved]  # (S, A, m)
+            sums = counts[some, :, None] * self.gram[None, :, :, -1]  # (S, A, q)
+            weights = 0.5 * counts[some, :] * self.gram[None, :, -1, -1]
+            sums[:, :, moved] += weights[:, :, None] * apart
+            grown = xp.matrix_transpose(sums) @ apart  # (S, q, m)
+            gram[some, :, moved] += grown
+            gram[some, moved, :] += xp.matrix_transpose(grown)
         return replace(total, shift=shift)
 
 
@@ -123,48 +125,6 @@ class Normal:
 def _are_atoms(counts):
     """Whether sums are of one atom each, in order: held-out parts, or all rows of a fit."""
     return bool((counts == np.eye(len(counts))).all())
-
-
-def mean_shift(weights: Array, shifts: Array, xp: Any) -> Array:
-    """Means (S, q - 1) of the shifts (A, q - 1) of atoms, by their weights (S, A) in each sum."""
-    total = xp.sum(weights, axis=1)[:, None]
-    return (weights / xp.where(total > 0, total, xp.ones_like(total))) @ shifts
-
-
-def atom_shifts(batch: Batch, atoms: tuple[Rows, ...]) -> Array:
-    """Mean of some evenly spaced rows of [X, y] of each atom, (A, p + t) float64, at `work`."""
-    sums = batch.total(_sampled_sums, atoms)
-    xp, weight = namespace(sums), sums[:, -1:]
-    with quiet():
-        return sums[:, :-1] / xp.where(weight > 0, weight, xp.ones_like(weight))
-
-
-def _sampled_sums(folds, atoms):
-    """Sums (A, q) of ``w [X, y, 1]`` over the rows of each atom, as some of them have it."""
-    batch, atoms = folds.batch, atoms_here(folds, atoms)
-    if _few_rows.are_few(batch, atoms):
-        with quiet():
-            return _few_rows.sums(batch, atoms)
-    xp, w = namespace(batch.X), batch.weight
-    size = max(FEWEST_SHIFT_ROWS, SHIFT_ROWS // len(atoms))
-    steps = [max(1, count_rows(atom) // size) for atom in atoms]
-    sums, n_some = [], []
-    with quiet():
-        for atom, step in zip(atoms, steps, strict=True):
-            some = every(atom, step)
-            X, y = batch.rows(take(batch.X, some, xp)), take(batch.y, some, xp)
-            n_some.append(X.shape[0])
-            if w is None:
-                sums.append(xp.concat([column_sums(X, xp), column_sums(y, xp)]))
-            else:
-                # Rows of weight 0 may hold anything, and the shift must not follow them.
-                own = xp.astype(take(w, some, xp), xp.float64)
-                parts = [own @ xp.astype(a, xp.float64, copy=False) for a in (X, y)]
-                sums.append(xp.concat([*parts, xp.sum(own)[None]]))
-        total = xp.stack(sums)
-        if w is None:
-            total = xp.concat([total, constant(n_some, like=total, xp=xp)[:, None]], axis=1)
-        return move(constant(steps, like=total, xp=xp)[:, None] * total, batch.work)
 
 
 def atom_moments(
@@ -207,9 +167,7 @@ def atom_moments(
     advance = None if batch.is_divided else advance
     if batch.is_divided and not lengths:
         return batch.total(_own_moments, atoms, block_bytes, combine=_merged)
-    shifts = atom_shifts(batch, atoms)
-    if single:
-        shifts = _single_shifts(batch, atoms, shifts)
+    shifts = shifts_of_sums(batch, atoms, single)
     if lengths:
         xp = namespace(shifts)
         shifts = xp.concat([shifts, xp.zeros_like(shifts[:, :1])], axis=1)
@@ -222,7 +180,7 @@ def _own_moments(folds, atoms, block_bytes):
     atoms = atoms_here(folds, atoms)
     if isinstance(folds.batch, NumberedBatch):
         return _numbered_moments(folds.batch, atoms, None)
-    shifts = atom_shifts(folds.batch, atoms)
+    shifts = shifts_of_sums(folds.batch, atoms)
     gram = _grams(folds, atoms, shifts, block_bytes, None, False, False)
     return Moments(gram, shifts, folds.batch.n_features)
 
@@ -250,42 +208,39 @@ def _about(moments, shift, xp):
     return moments.gram + outer + xp.matrix_transpose(outer)
 
 
-def _single_shifts(batch, atoms, shifts):
-    """Shifts that float32 has; none of an atom whose features vary by more than their means."""
-    kept = np.empty_like(shifts)
-    for a, atom in enumerate(atoms):
-        some = take(batch.X, every(atom, max(1, count_rows(atom) // FEWEST_SHIFT_ROWS)), np)
-        small = np.abs(shifts[a, : batch.n_features]) <= some.std(axis=0, dtype=np.float64)
-        kept[a] = 0.0 if small.all() else shifts[a]
-    return kept.astype(np.float32).astype(np.float64)
-
-
 def _grams(folds, atoms, shifts, block_bytes, advance, single, lengths):
     """Second moments (A, q, q) of atoms, each about its shift (A, q - 1)."""
     batch, atoms = folds.batch, atoms_here(folds, atoms)
     shifts = move(shifts, batch.work)
-    q = shifts.shape[1] + 1
-    blocks = Blocks(batch, n_columns=q, block_bytes=block_bytes, advance=advance)
+    q, apart = shifts.shape[1] + 1, batch.targets_apart and not lengths
+    n_copied = batch.n_features + 1 if apart else None
+    blocks = Blocks(batch, q, block_bytes=block_bytes, advance=advance, n_copied=n_copied)
     if not lengths and _few_rows.are_few(batch, atoms, block_bytes):
         blocks.done(sum(count_rows(atom) for atom in atoms))
         with quiet():
             return _few_rows.grams(batch, atoms, shifts)
 
-    apart = batch.targets_apart and is_numpy(shifts) and not lengths
+    xp = batch.work.xp
+    as_they_are = [False] * len(atoms)
+    if is_numpy(shifts) and batch.weight is None and not lengths:
+        as_they_are = (~shifts[:, : batch.n_features].any(axis=1)).tolist()
 
     def add(total, atom, X, y, weight):
+        shift = shifts[atom, :]
         if apart:
-            return add_gram_apart(total, X, y, weight, shifts[atom, :])
+            return add_gram_apart(total, X, y, weight, shift, xp)
+        if as_they_are[atom] and (single or X.dtype == np.float64):
+            return add_gram_of_rows(total, X, y, shift)
         if single:
-            return add_single_gram(total, X, y, shifts[atom, :])
-        y = _with_lengths(X, y, shifts[atom, :]) if lengths else y
-        return add_gram(total, design(X, y, weight, shifts[atom, :], batch.work.xp))
+            return add_single_gram(total, X, y, shift)
+        y = _with_lengths(X, y, shift) if lengths else y
+        return add_gram(total, design(X, y, weight, shift, xp))
 
     def start():
-        return zeros((q, q), like=shifts, xp=batch.work.xp)
+        return zeros((q, q), like=shifts, xp=xp)
 
     grams = sum_blocks(blocks, atoms, start, add, operator.add)
-    return full_symmetric(batch.work.xp.stack(grams), batch.work.xp)
+    return full_symmetric(xp.stack(grams), xp)
 
 
 def _with_lengths(X, y, shift):

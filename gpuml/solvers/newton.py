@@ -12,7 +12,8 @@ from typing import Any, Self
 import numpy as np
 
 from gpuml._arrays import Array, device_of, is_numpy, move, namespace, place_of
-from gpuml._arrays.ops import add_gram, all_finite, full_symmetric, subtract_gram, zeros
+from gpuml._arrays.grams import add_gram, full_symmetric, subtract_gram
+from gpuml._arrays.ops import all_finite, zeros
 from gpuml._arrays.threads import ordered_map
 from gpuml.data import cut, without_features
 from gpuml.designs import Mapped

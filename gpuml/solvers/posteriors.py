@@ -25,7 +25,8 @@ from scipy.linalg import lapack
 
 from gpuml._arrays import Array, device_of, is_numpy, move, namespace, place_of, to_host
 from gpuml._arrays.cholesky import cholesky_or_none
-from gpuml._arrays.ops import constant, full_symmetric
+from gpuml._arrays.grams import full_symmetric
+from gpuml._arrays.ops import constant
 from gpuml.solvers._blocks import quiet
 
 # Newton's steps end when the likelihood rises by less, as scikit-learn's do.

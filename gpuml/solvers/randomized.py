@@ -23,7 +23,7 @@ from gpuml._arrays.ops import constant, triangular_factor
 from gpuml.data import Batch, cut
 from gpuml.solvers._blocks import Blocks, quiet
 from gpuml.solvers.components import with_signs
-from gpuml.solvers.moments import atom_shifts
+from gpuml.solvers.shifts import atom_shifts
 
 
 @dataclass(frozen=True)

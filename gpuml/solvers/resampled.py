@@ -19,9 +19,10 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, Place, device_of, move, to_host
-from gpuml._arrays.ops import design
+from gpuml._arrays.grams import design
 from gpuml.data import Batch, Elsewhere, Folds, NeedsAllRows, Partition, cut, take
-from gpuml.solvers.moments import Moments, atom_shifts
+from gpuml.solvers.moments import Moments
+from gpuml.solvers.shifts import atom_shifts
 
 # Workspace of a block of rows: their pairs of columns, and counts.
 BLOCK_BYTES = {"cpu": 2**26, "gpu": 2**31}
@@ -42,16 +43,38 @@ COUNTS = np.searchsorted(
 def counts_of(rows: slice, resamples: slice, seed: int, place: Place) -> Array:
     """How often each resample has each of some rows, (B, m) int8 at a place."""
     xp = place.xp
-    options = {"dtype": xp.int64, "device": place.device}
     first = resamples.start // LANES
-    row = xp.arange(rows.start, rows.stop, **options)
-    number = xp.arange(first, -(-resamples.stop // LANES), **options)
-    z = _mixed(row * GOLDEN + seed, xp)[None, :] ^ _mixed(number * SECOND + GOLDEN, xp)[:, None]
-    z = _mixed(z, xp)
+    z = _hashes(rows, slice(first, -(-resamples.stop // LANES)), seed, place)
     lanes = xp.stack([_shifted(z, BITS * k, xp) & (2**BITS - 1) for k in range(LANES)], axis=1)
     counts = xp.take(move(COUNTS, place), xp.reshape(lanes, (-1,)), axis=0)
-    counts = xp.reshape(counts, (-1, row.shape[0]))
+    counts = xp.reshape(counts, (-1, z.shape[1]))
     return counts[resamples.start - LANES * first : resamples.stop - LANES * first, :]
+
+
+def permuted_rows(
+    n_rows: int, number: int, seed: int, place: Place, groups: Array | None = None
+) -> Array:
+    """The rows in the order of permutation `number`, (n_rows,) int64 at a place.
+
+    They are sorted by hashes, which differ: the same order in every array library. `groups`
+    (n_rows,) are integers there, within which rows stay.
+    """
+    xp = place.xp
+    order = xp.argsort(_hashes(slice(0, n_rows), slice(number, number + 1), seed, place)[0, :])
+    if groups is None:
+        return order
+    order = xp.take(order, xp.argsort(xp.take(groups, order), stable=True))
+    return xp.take(order, xp.argsort(xp.argsort(groups, stable=True)))
+
+
+def _hashes(rows, numbers, seed, place):
+    """Hashes (B, m) int64 of a seed, numbers and rows; those of one number differ."""
+    xp = place.xp
+    options = {"dtype": xp.int64, "device": place.device}
+    row = xp.arange(rows.start, rows.stop, **options)
+    number = xp.arange(numbers.start, numbers.stop, **options)
+    z = _mixed(row * GOLDEN + seed, xp)[None, :] ^ _mixed(number * SECOND + GOLDEN, xp)[:, None]
+    return _mixed(z, xp)
 
 
 def _mixed(z, xp):

@@ -223,7 +223,7 @@ def _largest_of(dtype):
 def held_errors(coef, error, most):
     """Estimated errors (U, S) on the host; inf where a coefficient (U, S, t, p) is too large."""
     xp = namespace(coef)
-    if is_numpy(coef) and np.abs(coef).max(initial=0.0) <= most:
+    if is_numpy(coef) and -most <= coef.min(initial=0.0) and coef.max(initial=0.0) <= most:
         return error
     held = xp.all(xp.abs(coef) <= most, axis=(-2, -1))
     return to_host(xp.where(held, error, xp.full_like(error, float("inf"))))

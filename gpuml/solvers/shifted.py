@@ -26,6 +26,8 @@ TRIDIAGONAL_FROM_ORDER = 20
 REFLECTORS = 8
 # The same of inverses from Cholesky factors, next to an eigendecomposition.
 EIGEN_FROM = 7
+# Up to this order, to multiply many columns by the matrix takes less time than to reflect them.
+MATRIX_TO_ORDER = 64
 
 
 def solve_by_tridiagonal(
@@ -64,7 +66,7 @@ def solve_by_tridiagonal(
             reflectors, tau = np.asfortranarray(reduced[1:, : p - 1]), tau[: p - 1]
             side = _rotated(reflectors, tau, B[s], "T")
             solved = _solved_tridiagonal(diagonal, off, shifts, side)
-            flat = _rotated(reflectors, tau, solved.reshape(p, -1), "N")
+            flat = _rotated(reflectors, tau, solved.reshape(p, -1))
             X[:, s] = flat.reshape(p, len(shifts), t).transpose(1, 0, 2)
             diagonals[s], beside[s, :-1] = diagonal, off
     largest = _largest_row_sums(diagonals, beside)
@@ -124,11 +126,13 @@ def _solved_tridiagonal(diagonal, off, shifts, side):
     return solved
 
 
-def _rotated(reflectors, tau, values, trans):
+def _rotated(reflectors, tau, values, trans="N"):
     """``Q values`` or ``Q' values`` (p, m): the first row stays what it is."""
-    rest = lapack.dormqr(
-        "L", trans, reflectors, tau, np.asfortranarray(values[1:]), 64 * values.shape[1]
-    )[0]
+    p, m = values.shape
+    if trans == "N" and p <= min(m, MATRIX_TO_ORDER):
+        rest = lapack.dorgqr(reflectors, tau, 64 * p)[0] @ values[1:]
+    else:
+        rest = lapack.dormqr("L", trans, reflectors, tau, np.asfortranarray(values[1:]), 64 * m)[0]
     return np.concatenate([values[:1], rest])
 
 

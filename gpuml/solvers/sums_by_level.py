@@ -7,7 +7,7 @@ from typing import cast
 import numpy as np
 
 from gpuml._arrays import move, to_host
-from gpuml._arrays.ops import add_gram
+from gpuml._arrays.grams import add_gram
 from gpuml.data import take
 from gpuml.designs import Coded, Columns, Dense
 from gpuml.solvers.described import Described

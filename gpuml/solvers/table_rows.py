@@ -25,8 +25,8 @@ from gpuml._arrays import (
 )
 from gpuml.data import Batch, Rows, take
 from gpuml.designs import Coded, Columns, Dense, Design, Flagged
-from gpuml.solvers.moments import atom_shifts
 from gpuml.solvers.numbered_rows import NumberedBatch
+from gpuml.solvers.shifts import atom_shifts
 
 # Sums over pairs of more levels than this take longer than they save.
 MOST_LEVELS = 1024

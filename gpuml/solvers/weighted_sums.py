@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, is_numpy, namespace
-from gpuml._arrays.ops import add_gram, full_symmetric
+from gpuml._arrays.grams import add_gram, full_symmetric
 from gpuml.data import cut
 
 # Numbers of all that is worked on at once, and of a block of rows that is multiplied by weights: in

@@ -24,8 +24,8 @@ from gpuml.solvers._blocks import Blocks, sum_blocks
 from gpuml.solvers._path_sources import MOST_COLUMNS, too_many
 from gpuml.solvers.described import Described
 from gpuml.solvers.lasso import Penalties, SparseModels, describe_columns, solve_described
-from gpuml.solvers.moments import atom_shifts, mean_shift
 from gpuml.solvers.row_paths import may_follow, solve_rows
+from gpuml.solvers.shifts import atom_shifts, mean_shift
 
 # With fewer rows than features, a working set costs less than all moments from here on, and from
 # earlier on where models are followed on the rows.

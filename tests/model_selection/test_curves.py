@@ -7,14 +7,16 @@ import sklearn.model_selection as sk
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.naive_bayes import GaussianNB as TheirNB
 from sklearn.pipeline import make_pipeline
+from sklearn.tree import DecisionTreeRegressor
 
 import gpuml.model_selection as ours
-from gpuml._arrays import device_of
+from gpuml._arrays import HOST, device_of
 from gpuml.feature_selection import SelectKBest, f_regression
 from gpuml.linear_model import Lasso, LogisticRegression, Ridge
 from gpuml.model_selection.evaluate import Evaluator
 from gpuml.naive_bayes import GaussianNB
 from gpuml.preprocessing import StandardScaler
+from gpuml.solvers.resampled import permuted_rows
 from gpuml.testing import array_libraries
 
 ALPHAS = [0.01, 1.0, 100.0]
@@ -184,6 +186,34 @@ def test_permutations(library, model, theirs, options, grouped, numbers):
     np.testing.assert_allclose(score, expected[0], rtol=1e-8)
     np.testing.assert_allclose(permuted, expected[1], rtol=1e-7)
     assert pvalue == expected[2]
+
+
+@pytest.mark.parametrize("library", array_libraries())
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("model", [Ridge(), DecisionTreeRegressor(max_depth=2)], ids=["", "tree"])
+def test_permutations_of_a_generator_are_those_of_any_library(library, model, grouped, numbers):
+    X, y = numbers
+    groups = np.arange(len(y)) % 5 if grouped else None
+    rows = (X, y) if isinstance(model, DecisionTreeRegressor) else map(library.asarray, (X, y))
+    score, permuted, _ = ours.permutation_test_score(
+        model, *rows, n_permutations=3, groups=groups, random_state=np.random.default_rng(7)
+    )
+    seed = int(np.random.default_rng(7).integers(2**63 - 1))
+    orders = [permuted_rows(len(y), number, seed, HOST, groups) for number in (1, 2, 3)]
+    theirs = sk_linear.Ridge() if isinstance(model, Ridge) else model
+    expected = [sk.cross_val_score(theirs, X, y[order]).mean() for order in orders]
+    np.testing.assert_allclose(permuted, expected, rtol=1e-7)
+    np.testing.assert_allclose(score, sk.cross_val_score(theirs, X, y).mean(), rtol=1e-8)
+    for order in orders:
+        np.testing.assert_array_equal(np.sort(order), np.arange(len(y)))
+        assert groups is None or np.array_equal(groups[order], groups)
+
+
+def test_all_orders_of_a_generator_are_as_likely():
+    found = [tuple(permuted_rows(4, number, 11, HOST).tolist()) for number in range(2400)]
+    counts = np.unique(found, axis=0, return_counts=True)[1]
+    assert len(counts) == 24
+    assert np.sum((counts - 100) ** 2 / 100) < 49.7  # chi squared of 23 degrees, p = 0.001
 
 
 @pytest.mark.parametrize("steps", [(), (StandardScaler(),)], ids=["", "scaled"])
