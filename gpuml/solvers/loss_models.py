@@ -16,11 +16,21 @@ from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import HOST, Array, free_memory, is_out_of_memory, move, namespace, place_of
+from gpuml._arrays import (
+    HOST,
+    Array,
+    free_memory,
+    is_numpy,
+    is_out_of_memory,
+    move,
+    namespace,
+    place_of,
+)
 from gpuml._arrays.threads import one_blas_thread
 from gpuml.designs import Beside, Divided
 from gpuml.penalties import Penalty
 from gpuml.solvers import arrow, few_rows, one_model, row_space, wide_losses
+from gpuml.solvers._alike import merged
 from gpuml.solvers._result import joined, moved
 from gpuml.solvers.lbfgs import Solved, minimise
 from gpuml.solvers.loss_rows import LossRows, own_threads
@@ -289,7 +299,8 @@ def _near_minimum(data, penalty, start, options, rarest):
 
 
 def _minimum(rows, penalty, start, options):
-    return _solve(rows, penalty, start, options).W
+    W = _solve(rows, penalty, start, options).W
+    return merged(W, *rows.design.spread()) if is_numpy(W) and rows.target.ndim == 1 else W
 
 
 def solve_sparse(
