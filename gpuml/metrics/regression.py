@@ -47,11 +47,10 @@ def _deviance(y, pred, options, xp):
         return 2 * (y * xp.log(ratio) - y + pred)  # 0 log 0 = 0
     if p == 2:
         return 2 * (xp.log(pred / y) + y / pred - 1)
-    positive = xp.where(y > 0, y, xp.zeros_like(y))
+    positive, power = xp.where(y > 0, y, xp.zeros_like(y)), pred ** (2 - p)
+    # One power of predictions: a division gives the other.
     return 2 * (
-        positive ** (2 - p) / ((1 - p) * (2 - p))
-        - y * pred ** (1 - p) / (1 - p)
-        + pred ** (2 - p) / (2 - p)
+        positive ** (2 - p) / ((1 - p) * (2 - p)) - y * (power / pred) / (1 - p) + power / (2 - p)
     )
 
 

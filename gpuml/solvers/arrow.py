@@ -13,9 +13,10 @@ from gpuml._arrays.ops import zeros
 from gpuml.data import cut
 from gpuml.designs import Beside, Columns, Dense
 from gpuml.penalties import Penalty
+from gpuml.solvers._alike import are_alike
 from gpuml.solvers._blocks import quiet
 from gpuml.solvers.loss_rows import LossRows
-from gpuml.solvers.newton import Inverse, are_alike, inverted
+from gpuml.solvers.newton import Inverse, inverted
 
 # Rows whose curvatures are held at once, or as many as there are levels.
 BLOCK_ROWS = 2**14

@@ -28,6 +28,9 @@ PROMISE, MOST_HALVINGS = 1e-15, 30
 # The share of the rows that may become outliers, or inliers, for second moments to be
 # corrected by these rows.
 FEW = 0.25
+# The share of the rows that may be read one by one until all are read again; and the rounding of a
+# residual, of the length of its row times that of the coefficients.
+FOLLOWED, ROUNDING = 0.2, 4 * EPS
 
 
 @dataclass(frozen=True)
@@ -43,7 +46,9 @@ class Robust:
 class HuberRows:
     """Rows X (m, q), targets (m,) and weights (m,) of several fits, one after the other.
 
-    A fit begins where the one before it ended, and most of its outliers are outliers there.
+    All rows are read at some coefficients, the reference. Elsewhere a residual is another one by no
+    more than the length of its row times the way there: most rows are outliers, or are not, as they
+    were. The sums of these follow from their second moments, and only the others are read.
     """
 
     def __init__(self, X: Array, y: Array, weight: Array):
@@ -53,6 +58,9 @@ class HuberRows:
         # Rounding of the targets has a scale, and residuals of a perfect fit are no more than that.
         largest = float(xp.max(xp.abs(y)))
         self.least = LEAST_SCALE * (largest if largest > LEAST_TARGET else 1.0)
+        self.length = xp.sqrt(xp.vecdot(X, X))
+        self._reference: _Reference | None = None
+        self._followed = 0  # rows that were read since all were
         self._sums: _Sums | None = None
         self._gram: tuple[Array, np.ndarray] | None = None
 
@@ -60,13 +68,14 @@ class HuberRows:
         """Sums at some coefficients, where residuals beyond a bound are those of outliers."""
         known = self._sums
         if known is None or known.beyond != beyond or not np.array_equal(known.coef, coef):
-            known = self._sums = self._summed(coef, beyond)
+            known = self._sums = self._moved(coef, beyond) or self._summed(coef, beyond)
         return known
 
     def _summed(self, coef: np.ndarray, beyond: float) -> "_Sums":
+        """Of all rows, which become the reference."""
         xp = namespace(self.X)
         b, (m, q) = move(coef, place_of(self.X)), self.X.shape
-        total, near_all = np.zeros(2 * q + 3), []
+        total, parts = np.zeros(2 * q + 3), []
         for some in cut(slice(0, m), max(1, block_numbers(self.X) // q)):
             X, weight = self.X[some, :], self.weight[some]
             r = self.y[some] - X @ b
@@ -77,10 +86,37 @@ class HuberRows:
             pulls = xp.reshape(xp.stack([near_r, far * sign]) @ X, (-1,))
             rest = xp.stack([xp.sum(near_r * r), xp.sum(far), xp.sum(far * size)])
             total += to_host(xp.concat([pulls, rest]))
-            near_all.append(near)
-        near = near_all[0] if len(near_all) == 1 else xp.concat(near_all)
+            parts.append((r, near))
+        r, near = (a[0] if len(a) == 1 else xp.concat(a) for a in zip(*parts, strict=True))
         near_pull, far_pull = total[: 2 * q].reshape(2, q)
-        return _Sums(coef, beyond, near, near_pull, far_pull, *map(float, total[2 * q :]))
+        rest = map(float, total[2 * q :])
+        found = _Sums(coef, beyond, self.gram(near), near_pull, far_pull, *rest)
+        self._reference, self._followed = _Reference(found, r, xp.abs(r)), 0
+        return found
+
+    def _moved(self, coef: np.ndarray, beyond: float) -> "_Sums | None":
+        """From those of the reference; None where all rows are to be read."""
+        if self._reference is None:
+            return None
+        here, xp = self._reference, namespace(self.X)
+        way = coef - here.sums.coef
+        off = np.linalg.norm(way) + ROUNDING * np.linalg.norm(coef)
+        low, high = sorted((beyond, here.sums.beyond))
+        doubt = xp.abs(here.size - (low + high) / 2) <= (high - low) / 2 + float(off) * self.length
+        rows = xp.nonzero(doubt)[0]
+        self._followed += rows.shape[0]
+        if not self._followed <= FOLLOWED * self.X.shape[0]:
+            return None
+        X = xp.take(self.X, rows, axis=0)
+        r, before, weight = (xp.take(a, rows) for a in (self.y, here.residual, self.weight))
+        r = r - X @ move(coef, place_of(X))
+        inside, side = _sides(r, beyond, xp)
+        was_inside, was_side = _sides(before, here.sums.beyond, xp)
+        more, turned = weight * (inside - was_inside), weight * (side - was_side)
+        pulls = xp.reshape(xp.stack([more * r, turned]) @ X, (-1,))
+        rest = xp.stack([xp.sum(more * r * r), xp.sum(more), xp.sum(turned * r)])
+        gram = xp.reshape(X.T @ (more[:, None] * X), (-1,))
+        return here.sums.moved(coef, beyond, to_host(xp.concat([pulls, rest, gram])))
 
     def gram(self, weight: Array) -> np.ndarray:
         """``X' diag(weight) X`` (q, q), in CPU memory."""
@@ -98,6 +134,12 @@ class HuberRows:
             gram = np.array(to_host(weighted_grams(self.X, weight[None, :])[0, ...]))
         self._gram = weight, gram
         return gram
+
+
+def _sides(r, beyond, xp):
+    """Which residuals are inside, as 1 and 0, and the signs of the others, with 0 for these."""
+    inside = xp.astype(xp.abs(r) <= beyond, xp.float64)
+    return inside, (1.0 - inside) * xp.sign(r)
 
 
 def fit_huber(
@@ -136,18 +178,47 @@ def fit_huber(
 class _Sums:
     """Of rows near the model, with weights `near`, and of outliers.
 
-    ``near_pull = X' (near r)``, ``far_pull = X' (far sign(r))``, ``squares = sum near r^2``,
-    ``far = sum far``, ``far_size = sum far |r|``.
+    ``gram = X' diag(near) X``, ``near_pull = X' (near r)``, ``far_pull = X' (far sign(r))``,
+    ``squares = sum near r^2``, ``far = sum far``, ``far_size = sum far |r|``.
     """
 
     coef: np.ndarray
     beyond: float
-    near: Array
+    gram: np.ndarray
     near_pull: np.ndarray
     far_pull: np.ndarray
     squares: float
     far: float
     far_size: float
+
+    def moved(self, coef: np.ndarray, beyond: float, change: np.ndarray) -> "_Sums":
+        """Those at other coefficients, where some rows are on another side.
+
+        The change is of both pulls, squares, weights near the model, sizes and `gram`.
+        """
+        q, way = len(coef), coef - self.coef
+        turned = self.gram @ way
+        near_pull, far_pull = change[: 2 * q].reshape(2, q)
+        squares, more, far_size = map(float, change[2 * q : 2 * q + 3])
+        return _Sums(
+            coef,
+            beyond,
+            self.gram + change[2 * q + 3 :].reshape(q, q),
+            self.near_pull - turned + near_pull,
+            self.far_pull + far_pull,
+            self.squares + float(way @ (turned - 2.0 * self.near_pull)) + squares,
+            self.far - more,
+            self.far_size - float(self.far_pull @ way) + far_size,
+        )
+
+
+@dataclass(frozen=True)
+class _Reference:
+    """Sums of all rows, and the residuals (m,) there with their sizes."""
+
+    sums: _Sums
+    residual: Array
+    size: Array
 
 
 @dataclass(frozen=True)
@@ -205,7 +276,7 @@ class _Problem:
         """Newton's step, of coefficients and scale."""
         q, scale, sums = len(point.coef), point.scale, point.sums
         H = np.empty((q + 1, q + 1))
-        H[:-1, :-1] = self.rows.gram(sums.near) / scale + np.diag(self.penalty)
+        H[:-1, :-1] = sums.gram / scale + np.diag(self.penalty)
         H[-1, :-1] = H[:-1, -1] = sums.near_pull / scale**2
         H[-1, -1] = sums.squares / scale**3
         step = -linalg.cho_solve(cholesky(2.0 * H), point.gradient)
@@ -236,7 +307,7 @@ class _Problem:
         def slope(logarithm):
             here = self.at(found[-1].coef, float(np.exp(logarithm)))
             for _ in range(max_iter):
-                H = self.rows.gram(here.sums.near) / here.scale + np.diag(self.penalty)
+                H = here.sums.gram / here.scale + np.diag(self.penalty)
                 step = -linalg.cho_solve(cholesky(2.0 * H), here.gradient[:-1])
                 promise = -float(here.gradient[:-1] @ step)
                 there = self.along(here, np.append(step, 0.0))

@@ -16,11 +16,21 @@ from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import HOST, Array, free_memory, is_out_of_memory, move, namespace, place_of
+from gpuml._arrays import (
+    HOST,
+    Array,
+    free_memory,
+    is_numpy,
+    is_out_of_memory,
+    move,
+    namespace,
+    place_of,
+)
 from gpuml._arrays.threads import one_blas_thread
 from gpuml.designs import Beside, Divided
 from gpuml.penalties import Penalty
 from gpuml.solvers import arrow, few_rows, one_model, row_space, wide_losses
+from gpuml.solvers._alike import merged
 from gpuml.solvers._result import joined, moved
 from gpuml.solvers.lbfgs import Solved, minimise
 from gpuml.solvers.loss_rows import LossRows, own_threads
@@ -223,7 +233,7 @@ def solve_smooth(
         # The penalty has its minimum where the coefficients of all vectors sum to zero.
         start = start - xp.mean(start, axis=2, keepdims=True)
     if not options.newton and options.max_iter >= SAMPLE_MAX_ITER:
-        start = _near_minimum(data, penalty, start, options, rarest)
+        start = _near_minimum(data, penalty, start, options, rarest, _solve)
     near = rarest == 0
     if not data.loss.jumps or options.max_iter <= FEW_STEPS:
         return _solve(data, penalty, start, options, near=near)
@@ -269,7 +279,7 @@ def _squares(rows):
     return namespace(variance).sum(variance, axis=-1)
 
 
-def _near_minimum(data, penalty, start, options, rarest):
+def _near_minimum(data, penalty, start, options, rarest, method):
     """The minimum for an evenly spaced sample of rows, if that is cheap and near."""
     if has_cheap_squares(data):
         return start  # of a level that few rows have, a sample shows less than nothing
@@ -285,15 +295,16 @@ def _near_minimum(data, penalty, start, options, rarest):
     # The gradient of the sample differs from that of all rows by about 1 / (2 sqrt(rows)).
     noise = SAMPLE_NOISE / sample.n_rows**0.5
     coarse = replace(options, tol=max(options.tol, noise), max_iter=SAMPLE_MAX_ITER)
-    return sample.ask(_minimum, penalty, start, coarse)
+    return sample.ask(_minimum, penalty, start, coarse, method)
 
 
-def _minimum(rows, penalty, start, options):
-    return _solve(rows, penalty, start, options).W
+def _minimum(rows, penalty, start, options, method):
+    W = method(rows, penalty, start, options).W
+    return merged(W, *rows.design.spread()) if is_numpy(W) and rows.target.ndim == 1 else W
 
 
 def solve_sparse(
-    data: LossRows, penalty: Penalty, start: Array, options: Options, rarest: int
+    data: LossRows, penalty: Penalty, start: Array, options: Options, rarest: int = 0
 ) -> Solved:
     """`solve` where some penalties have an l1 part."""
     if wide_losses.is_wide(data, penalty):
@@ -306,6 +317,8 @@ def solve_sparse(
         solved = minimise_by_gradients(problem, start, options.tol, options.max_iter)
     else:
         home, precision = _home_of(start, data, smooth=False), _precision(data)
+        if data.place.is_host and options.max_iter >= SAMPLE_MAX_ITER:
+            start = _near_minimum(data, penalty, start, options, rarest, solve_sparse)
         problem = SparseProblem(data, move(problem.total, home), moved(penalty, home))
         start = move(start, home)
         solved = minimise_sparse(problem, start, options.tol, options.max_iter, precision, refresh)

@@ -7,7 +7,8 @@ Each minimises, over b (q,), of rows A, targets y and prices u, l of what is abo
 Where b is nearly known, most rows are surely on one side of their target: together they are one
 linear term [1]_. An interior-point method on the rows that are near theirs gives b. If all others
 are on the side that was taken for theirs, it is the optimum of all rows; those that are not join. A
-sample of the rows begins, and models follow one after the other, each from the last one.
+sample of the rows begins, and models follow one after the other, each from the best multiple of
+the last one.
 
 References
 ----------
@@ -35,6 +36,9 @@ GAP = 1e-14
 MOST = 0.5
 # Times that others are left out, before none are.
 MOST_TURNS = 6
+# Multiples of the last model that the next one may begin at are 2 to the power of up to this, and
+# how often the range of powers is halved.
+POWERS, HALVINGS = 8.0, 14
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,21 @@ class Kinks:
     def residuals(self, A: Array, coef: np.ndarray) -> Array:
         """``y - A b``, (J, m)."""
         return self.y - A @ move(coef, place_of(A))
+
+    def multiple(self, A: Array, coef: np.ndarray) -> np.ndarray:
+        """The multiple of a model with the least objective: stronger penalties shrink models.
+
+        The slope along it rises from one multiple to the next.
+        """
+        xp, z = namespace(A), A @ move(coef, place_of(A))
+        above, below, square = self.upper * z, -self.lower * z, float(coef @ coef)
+        low, high = -POWERS, POWERS
+        for _ in range(HALVINGS):
+            middle = (low + high) / 2
+            e = self.y - 2.0**middle * z
+            slope = 2.0**middle * square - float(xp.sum(xp.where(e > 0, above, below)))
+            low, high = (middle, high) if slope < 0 else (low, middle)
+        return 2.0**high * coef
 
     def some(self, index: Array, times: float = 1.0) -> "Kinks":
         """Kinks for some rows, with prices multiplied by `times`."""
@@ -109,6 +128,8 @@ def _fit(A, kinks, near):
         some = xp.arange(SAMPLE // 2, m, SAMPLE, device=device_of(A))
         sample = _fit(xp.take(A, some, axis=0), kinks.some(some, SAMPLE), None)
         near, n_steps = sample.coef, sample.n_steps
+    else:
+        near = kinks.multiple(A, near)
     e = kinks.residuals(A, near)
     wrong: Any = False
     for turn in range(MOST_TURNS):

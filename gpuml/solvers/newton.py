@@ -20,6 +20,7 @@ from gpuml.designs import Mapped
 from gpuml.designs.base import SMALLEST_BLOCK_ROWS
 from gpuml.penalties import Penalty
 from gpuml.solvers import _block_hessians
+from gpuml.solvers._alike import different
 from gpuml.solvers._blocks import quiet
 from gpuml.solvers._inverses import inverse_spd
 from gpuml.solvers._kernels import penalised
@@ -56,10 +57,11 @@ class Objective:
     def gradient(self, W: Array, *, begins: bool = False) -> Array:
         """Gradients (C, S, k, q) at models W, without the l1 part.
 
-        Where models begin, those of all candidates may be the same: one is read for all then.
+        Where models begin, several candidates may have the same: one is read for all of them then.
         """
-        own = W[:1, ...] if begins and self.data.target.ndim == 1 and are_alike(W) else W
+        own, index = different(W) if begins and self.data.target.ndim == 1 else (W, None)
         sums = move(gradients(self.data, own), place_of(W))
+        sums = sums if index is None else namespace(W).take(sums, index, axis=0)
         total, l2, used = self.total[:, None, None], self.penalty.l2, self.penalty.used
         if place_of(W).kind == "cupy":
             return penalised(sums, total, l2, W, used)
@@ -219,15 +221,11 @@ def inverse_curvature(
     if shared:
         l2 = namespace(penalty.l2).mean(penalty.l2, axis=1, keepdims=True)
         penalty = replace(penalty, l2=l2)
-    alike = data.target.ndim == 1 and are_alike(W)
-    H = mean_second_derivatives(data, W[:1, ...] if alike else W, total, shared=shared)
+    own, index = different(W) if data.target.ndim == 1 else (W, None)
+    H = mean_second_derivatives(data, own, total, shared=shared)
+    H = H if index is None else namespace(H).take(H, move(index, place_of(H)), axis=0)
     k, q = W.shape[-2:]
     return Inverse(inverted(H, penalty, k, q, data))
-
-
-def are_alike(W: Array) -> bool:
-    """Whether several candidates have the same models (C, S, k, q), as at the start."""
-    return W.shape[0] > 1 and bool(namespace(W).all(W[:1, ...] == W))
 
 
 def mean_second_derivatives(data: LossRows, W: Array, total: Array, *, shared: bool) -> Array:

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array
+from gpuml.solvers._alike import are_alike
 from gpuml.solvers.loss_rows import LossRows
-from gpuml.solvers.newton import are_alike
 
 # A sample has so many rows per coefficient of a model, of coupled vectors fewer where that were a
 # large part of the rows.

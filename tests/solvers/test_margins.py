@@ -50,6 +50,22 @@ def test_models_of_a_path_are_optimal(kind, rng, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", ["hinge", "tube"])
+def test_a_model_begins_at_the_best_multiple_of_the_last(kind, rng):
+    A, of = problem(rng, kind, 400)
+    coef, kinks = rng.normal(size=A.shape[1]), of(0.01)
+
+    def value(times):
+        e = kinks.residuals(A, times * coef)
+        sums = kinks.upper * np.maximum(e, 0) + kinks.lower * np.maximum(-e, 0)
+        return times**2 * (coef @ coef) / 2 + sums.sum()
+
+    best = kinks.multiple(A, coef) @ coef / (coef @ coef)
+    others = [value(best * other) for other in (1e-3, 0.5, 0.9, 0.99, 1.01, 1.1, 2.0, 1e3)]
+    assert value(best) <= min(others)
+    assert not kinks.multiple(A, 0 * coef).any()
+
+
+@pytest.mark.parametrize("kind", ["hinge", "tube"])
 def test_fewer_rows_than_columns(kind, rng):
     A, of = problem(rng, kind, 20, 50)
     (found,) = fit_path(A, [of(1.0)])
