@@ -22,6 +22,9 @@ from rich.table import Table
 import gpuml
 from gpuml.testing import count_transfers
 
+# Digits of numbers in reports: of a time of milliseconds, the nanoseconds that the clock counts.
+DIGITS = 7
+
 # ---------------------------------------------------------------- the command line
 
 
@@ -267,14 +270,23 @@ def _sampled_peak():
 
 def write_json(report, path):
     """Write a report to a file, or to standard output where `path` is None."""
-    text = json.dumps(report, indent=1, default=_plain)
-    # Numbers of a list on one line: the seconds of all runs are most of a report.
-    text = re.sub(r'\[\s+([^][{}"]*?)\s+\]', lambda of: f"[{' '.join(of[1].split())}]", text)
+    text = json.dumps(_rounded(report), default=_plain)
+    # A line for each scenario and each contender, so that a diff shows which has changed.
+    text = re.sub(r'(?<=[\[,]) ?(?=\{"(scenario|name)": )', "\n", text)
     if path is None:
         print(text)
     else:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text + "\n")
+
+
+def _rounded(value):
+    """Numbers with `DIGITS`, which is more than a clock tells."""
+    if isinstance(value, dict):
+        return {name: _rounded(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(each) for each in value]
+    return float(f"{value:.{DIGITS}g}") if isinstance(value, float) else value
 
 
 def _plain(value):

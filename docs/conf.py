@@ -11,6 +11,7 @@ import os
 import re
 import sys
 import warnings
+from importlib.resources import files
 from pathlib import Path
 
 DOCS = Path(__file__).parent
@@ -39,7 +40,9 @@ extensions = [
     "sphinx_gallery.gen_gallery",
 ]
 templates_path = ["_templates"]
-html_static_path = ["_static"]
+# MathJax in one file, from a package: pages with formulas need no network.
+mathjax_path = "tex-svg-full.js"
+html_static_path = ["_static", str(files("mathjax") / "static/mathjax/es5" / mathjax_path)]
 exclude_patterns = ["auto_examples/*.ipynb"]
 # `a` in a docstring is code.
 default_role = "code"

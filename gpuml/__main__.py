@@ -15,7 +15,7 @@ from typing import Any
 
 from gpuml._accelerate import accelerate
 from gpuml._accelerate.callers import is_within
-from gpuml._accelerate.report import report_at_exit
+from gpuml._accelerate.report import Report
 from gpuml._settings.config import DEVICES, set_config
 
 # Names that Python sets in `__main__`, and a function that compiles what is run there.
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except ValueError as error:
         parser.error(str(error))
     if not options.quiet:
-        report_at_exit()
+        Report().begin()
     run(program)
 
 

@@ -50,7 +50,7 @@ class Browser:
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
         self._session = attached["sessionId"]
-        for domain in ("Page", "Runtime", "Log"):
+        for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
 
     def call(self, method: str, **params: Any) -> dict[str, Any]:
@@ -78,6 +78,11 @@ class Browser:
         """What an expression of JavaScript, or the promise that it is, gives."""
         asked = {"expression": expression, "returnByValue": True, "awaitPromise": True}
         return self.call("Runtime.evaluate", **asked)["result"].get("value")
+
+    def requests(self) -> list[str]:
+        """Addresses that the page asked for."""
+        sent = [told for told in self.events if told.get("method") == "Network.requestWillBeSent"]
+        return [told["params"]["request"]["url"] for told in sent]
 
     def errors(self) -> list[str]:
         """Errors that the page wrote to its console, and uncaught ones."""

@@ -24,7 +24,8 @@ def function_of(nodeid: str) -> str:
 
 def recorded() -> dict[str, float]:
     """Seconds of one case, of functions that take longer than their share."""
-    return json.loads(FILE.read_text())
+    files = json.loads(FILE.read_text())
+    return {f"{file}::{name}": each[name] for file, each in files.items() for name in each}
 
 
 def sample(function: str, n_cases: int, seconds: float | None) -> Sequence[int]:
@@ -50,12 +51,12 @@ def record(durations: Mapping[str, float]) -> None:
     of_function = defaultdict(list)
     for nodeid, seconds in durations.items():
         of_function[function_of(nodeid)].append(seconds)
-    found = {
-        function: round(sum(each) / len(each), 3)
-        for function, each in sorted(of_function.items())
-        if sum(each) > SHARE and (len(each) > 1 or each[0] > LONGEST)
-    }
-    FILE.write_text(json.dumps(found, indent=0) + "\n")
+    files: dict[str, dict[str, float]] = defaultdict(dict)
+    for function, each in sorted(of_function.items()):
+        if sum(each) > SHARE and (len(each) > 1 or each[0] > LONGEST):
+            file, _, name = function.partition("::")
+            files[file][name] = round(sum(each) / len(each), 3)
+    FILE.write_text(json.dumps(files, indent=0) + "\n")
 
 
 # ---------------------------------------------------------------- with `pytest -p tests.seconds`

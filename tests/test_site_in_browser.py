@@ -103,8 +103,23 @@ def test_a_page_fits_has_its_pictures_and_no_error(browser, address, page, width
     browser.go(f"{address}/{page}", width)
     assert browser.value(OVERFLOW) <= 0
     assert browser.value(BROKEN) == []
-    # What comes from elsewhere, as MathJax does, may be out of reach here.
-    assert [error for error in browser.errors() if "https://" not in error] == []
+    assert browser.errors() == []
+    # Everything comes from the site: it works without a network.
+    here = f"{address}/", "data:", "blob:"
+    assert [url for url in browser.requests() if not url.startswith(here)] == []
+
+
+def test_formulas_are_drawn(browser, address):
+    browser.go(f"{address}/reference/generated/gpuml.linear_model.Ridge.html", 1400)
+    assert any("/_static/tex-svg-full.js" in url for url in browser.requests())
+    drawn = """MathJax.startup.promise.then(() => [
+        document.querySelectorAll(".math").length,
+        document.querySelectorAll(".math mjx-container > svg").length,
+        document.querySelectorAll("[data-mjx-error]").length,
+    ])"""
+    n_formulas, n_drawn, n_wrong = browser.value(drawn)
+    assert n_formulas == n_drawn > 0
+    assert n_wrong == 0
 
 
 def test_a_chart_is_light_on_dark_with_the_dark_theme(browser, address):

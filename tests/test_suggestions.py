@@ -2,10 +2,14 @@
 
 import numpy as np
 import pytest
+from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import GridSearchCV as SearchOfSklearn
 
 import gpuml
+from gpuml._persistence.travel import Travels
 from gpuml._settings.suggestions import did_you_mean
+from gpuml.cluster import KMeans
+from gpuml.ensemble import StackingRegressor
 from gpuml.linear_model import Ridge
 from gpuml.metrics import get_scorer
 from gpuml.model_selection import (
@@ -16,8 +20,9 @@ from gpuml.model_selection import (
     cross_val_score,
     validation_curve,
 )
-from gpuml.pipeline import Pipeline, make_pipeline
+from gpuml.pipeline import FeatureUnion, Pipeline, make_pipeline
 from gpuml.preprocessing import StandardScaler
+from tests.test_docstrings import CLASSES
 
 X = np.random.default_rng(0).normal(size=(60, 3))
 y = X.sum(axis=1)
@@ -53,12 +58,58 @@ def test_a_forgotten_step_is_suggested(call):
 def test_the_error_is_scikit_learns_and_a_question_more(estimator, name, meant):
     grid = {name: [1.0]}
     with pytest.raises(ValueError, match="Invalid parameter") as theirs:
-        SearchOfSklearn(estimator, grid).fit(X, y)
+        SearchOfSklearn(gpuml.as_sklearn(estimator), grid).fit(X, y)
     with pytest.raises(ValueError, match="Invalid parameter") as ours:
         GridSearchCV(estimator, grid).fit(X, y)
     more = f" Did you mean {meant!r}?" if meant else ""
     assert str(ours.value) == f"{theirs.value}{more}"
     assert type(ours.value) is type(theirs.value)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "name", "meant"),
+    [
+        (Ridge(), "alhpa", "alpha"),
+        (Ridge(), "nonsense", None),
+        # A pipeline is scikit-learn's: it passes on the question of its step.
+        (PIPE, "ridge__alhpa", "alpha"),
+        # Estimators around others ask with the name as you wrote it, and once.
+        (GridSearchCV(Ridge(), GRID), "estimator__alhpa", "estimator__alpha"),
+        (GridSearchCV(PIPE, GRID), "estimator__ridge__alhpa", "estimator__ridge__alpha"),
+        (GridSearchCV(PIPE, GRID), "estimator__rigde__alpha", "estimator__ridge__alpha"),
+        (FeatureUnion([("scale", StandardScaler())]), "scale__with_maen", "scale__with_mean"),
+        (StackingRegressor([("ridge", Ridge())]), "rigde", "ridge"),
+        (KMeans(), "n_cluster", "n_clusters"),
+    ],
+)
+def test_set_params_asks_too(estimator, name, meant):
+    with pytest.raises(ValueError, match="Invalid parameter") as theirs:
+        gpuml.as_sklearn(estimator).set_params(**{name: 1})
+    with pytest.raises(ValueError, match="Invalid parameter") as ours:
+        clone(estimator).set_params(**{name: 1})
+    more = f" Did you mean {meant!r}?" if meant else ""
+    assert str(ours.value) == f"{theirs.value}{more}"
+    assert type(ours.value) is ValueError
+
+
+def test_every_estimator_asks():
+    estimators = [kind for kind in CLASSES.values() if issubclass(kind, BaseEstimator)]
+    assert len(estimators) > 100
+    assert [kind for kind in estimators if kind.set_params is not Travels.set_params] == []
+
+
+def test_other_errors_of_set_params_stay():
+    class Strict(Travels, BaseEstimator):
+        def __init__(self, alpha=1.0):
+            self.alpha = alpha
+
+        def __setattr__(self, name, value):
+            if value == "wrong":
+                raise ValueError("alpha is no text")
+            super().__setattr__(name, value)
+
+    with pytest.raises(ValueError, match=r"^alpha is no text$"):
+        Strict().set_params(alpha="wrong")
 
 
 def test_a_candidate_may_bring_the_step_that_has_the_parameter():

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from gpuml._accelerate.callers import NEVER, is_within
 from gpuml._accelerate.modules import Order, is_put, put, take_back
+from gpuml._accelerate.report import Report
 from gpuml._accelerate.table import Replacement, chosen
 
 # So many names are listed; of more there is a count.
@@ -178,15 +179,17 @@ def _tell(new: list[Replacement], kept: dict[str, str]) -> None:
     sys.stderr.write("".join(f"gpuml: {line}\n" for line in lines))
 
 
-_in_notebook: list[Acceleration] = []
+_in_notebook: list[tuple[Acceleration, Report]] = []
 
 
 def load_ipython_extension(shell: Any) -> None:
     """Accelerate a notebook: ``%load_ext gpuml``, in its first cell."""
-    _in_notebook.append(accelerate())
+    _in_notebook.append((accelerate(), Report().begin()))
 
 
 def unload_ipython_extension(shell: Any) -> None:
-    """Undo it: ``%unload_ext gpuml``."""
+    """Undo it, and report what searches did: ``%unload_ext gpuml``."""
     while _in_notebook:
-        _in_notebook.pop().undo()
+        acceleration, report = _in_notebook.pop()
+        acceleration.undo()
+        report.end()

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Mapping
 from contextvars import ContextVar
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import sklearn
 from sklearn.exceptions import InconsistentVersionWarning
@@ -18,6 +18,7 @@ from sklearn.exceptions import InconsistentVersionWarning
 from gpuml import __version__
 from gpuml._persistence.stored import loading_device, must_load_to_gpu, packed, unpacked
 from gpuml._persistence.twins import as_sklearn
+from gpuml._settings.suggestions import asking
 from gpuml.exceptions import VersionWarning
 
 __all__ = [
@@ -75,6 +76,30 @@ class Travels(_Theirs):
         # these names. scikit-learn takes them from a signature, which takes as long as a small fit.
         kind: Any = cls
         return list(_names_of(kind))
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters of this estimator, and of those inside it as ``<step>__<parameter>``.
+
+        Parameters
+        ----------
+        **params : dict
+            Values by name.
+
+        Returns
+        -------
+        self : object
+
+        Raises
+        ------
+        ValueError
+            For an unknown name. The message lists the names that there are, and asks whether you
+            meant the one that is most similar.
+        """
+        try:
+            super().set_params(**params)
+        except ValueError as error:
+            raise asking(error, params, self) from None
+        return self
 
     def _host_state(self) -> dict[str, Any]:
         """What is saved, and what a loaded estimator is given: attributes by name."""

@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.base import clone
 
 from gpuml._arrays import transfer_observers
-from gpuml._settings.suggestions import did_you_mean
+from gpuml._settings.suggestions import asking
 
 # How many reasons a step of a plan prints.
 MOST_REASONS = 3
@@ -54,7 +54,7 @@ def check_names(estimator: Any, candidates: Sequence[Mapping[str, Any]]) -> None
         try:
             clone(estimator).set_params(**whole)
         except ValueError as error:
-            raise ValueError(f"{error}{did_you_mean(name, known)}") from None
+            raise asking(error, [name], estimator) from None
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,7 @@ from gpuml.model_selection.route import (
 )
 from gpuml.model_selection.row_subsets import used_rows
 from gpuml.model_selection.scores import model_scores, score_stack, scored_as
+from gpuml.model_selection.timed import tell_of_batch
 from gpuml.protocol import Group
 from gpuml.resampling.atoms import make_folds
 from gpuml.resampling.stand_ins import Refused, check_sizes, check_weights
@@ -267,6 +268,7 @@ class Evaluator:
         place = str(folds.batch.work)
         why = ", ".join(filter(None, [TOGETHER, stack.words]))
         self.steps.append(Step(n_fits, stack.n_passes, place, why))
+        tell_of_batch(self, group, refused, fit_seconds + score_seconds)
         times = {"fit_time": fit_seconds / n_fits, "score_time": score_seconds / n_fits}
         alone = {split: self._fit_refused(split, why, group) for split, why in refused.items()}
         for split, why in refused.items():

@@ -19,11 +19,11 @@ _OWN: dict[str, Any] = {
 class GridSearchCV(OnePassSearch, sk.GridSearchCV):
     r"""Exhaustive search over a grid of parameters, in as few passes over the rows as possible.
 
-    Parameters, attributes and results are those of scikit-learn's class of this name. What
-    differs is how: rows are brought to their device once; candidates that an estimator can fit
-    together (`gpuml.linear_model.Ridge` over `alpha`, say) are fitted and scored on all folds in
-    one pass; other estimators get folds that are taken out once for all candidates; scores come
-    to CPU memory in one copy.
+    Parameters, attributes and results are those of scikit-learn's class of this name, but the
+    search does less work. It moves the rows to their device once. If the estimator can fit
+    several candidates together, as `gpuml.linear_model.Ridge` can for any values of `alpha`, it
+    fits and scores them on all folds in one pass. For other estimators, it selects the rows of
+    each fold once for all candidates. It copies the scores to CPU memory once.
 
     Parameters
     ----------
@@ -34,11 +34,13 @@ class GridSearchCV(OnePassSearch, sk.GridSearchCV):
     scoring : str, callable, list, tuple, set, dict or None, default=None
         Names as in `gpuml.metrics.get_scorer_names`; None is the estimator's `score`.
     n_jobs : int or None, default=None
-        Workers for fits one by one. A shared pass uses the threads of BLAS. Rows on a device go to
-        no other process: fits run here, or in threads under joblib's threading backend.
+        Number of workers for fits that are made one at a time. Batched fits use the threads of
+        BLAS instead. Rows on a device are not sent to other processes: such fits run in this one,
+        or in threads with joblib's threading backend.
     refit : bool, str or callable, default=True
-        Whether, or by which metric, the best candidate is fitted on all rows. "1se" takes the
-        simplest within one standard error of the best (`OneStandardError`).
+        Whether to fit the best candidate on all rows; with several metrics, the one that decides.
+        "1se" selects the simplest candidate within one standard error of the best
+        (`OneStandardError`).
     cv : int, splitter, iterable of index pairs or "oob", default=None
         None is 5 folds. "oob" is for forests with ``bootstrap=True``: each candidate is fitted
         once, to all rows, and each row is predicted by the trees that did not draw it. With
@@ -46,11 +48,11 @@ class GridSearchCV(OnePassSearch, sk.GridSearchCV):
     verbose : int, default=0
         1 prints the number of fits; 2 also each fit and the plan; 3 and above also scores.
     pre_dispatch : int or str, default="2*n_jobs"
-        Tasks given to workers ahead.
+        Number of tasks that are dispatched to workers in advance.
     error_score : "raise" or number, default=nan
         Score of a candidate that fails.
     return_train_score : bool, default=False
-        Whether training rows are scored too.
+        Whether to score the training rows too.
     return_predictions : bool or str, default=False
         Which predictions for held-out rows to keep for each candidate: True or "predict",
         "predict_proba", "predict_log_proba" or "decision_function". Each row must be held out once.
@@ -62,7 +64,7 @@ class GridSearchCV(OnePassSearch, sk.GridSearchCV):
     Attributes
     ----------
     cv_results_, best_estimator_, best_score_, best_params_, best_index_, refit_time_
-        As scikit-learn's. Times of fits done together are shared out evenly.
+        As scikit-learn's. The time of a batch is divided evenly among its fits.
     scorer_, multimetric_, n_splits_, classes_, n_features_in_, feature_names_in_
         As scikit-learn's.
     plan_ : Plan
@@ -134,8 +136,8 @@ class GridSearchCV(OnePassSearch, sk.GridSearchCV):
 class RandomizedSearchCV(OnePassSearch, sk.RandomizedSearchCV):
     """Search over randomly drawn parameters, in as few passes over the rows as possible.
 
-    As `GridSearchCV`, with scikit-learn's `ParameterSampler` for candidates: the same
-    `random_state` gives the same candidates as scikit-learn's class of this name.
+    It works like `GridSearchCV`, but draws the candidates with scikit-learn's `ParameterSampler`,
+    so the same `random_state` gives the same candidates as scikit-learn's class of this name.
 
     Parameters
     ----------
