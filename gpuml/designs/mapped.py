@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import Array, Place, device_of, namespace
+from gpuml._arrays import Array, Place, namespace
 from gpuml.designs._few_entries import both_sides, few_entries, from_right
 from gpuml.designs.base import Block, Design
 
@@ -100,11 +100,14 @@ class Mapped(Design):
         k = H.shape[-1] // q_in
         if self._few is not None:
             return both_sides(self._few, H, k)
-        if k > 1:
-            blocks = xp.eye(k, dtype=maps.dtype, device=device_of(maps))
-            maps = blocks[None, :, None, :, None] * maps[:, None, :, None, :]
-            maps = xp.reshape(maps, (-1, k * q_out, k * q_in))
-        return maps @ H @ xp.matrix_transpose(maps)
+        if k == 1:
+            return maps @ H @ xp.matrix_transpose(maps)
+        # The same map for each block of two vectors.
+        grid = H.shape[:-2]
+        blocks = xp.permute_dims(xp.reshape(H, (*grid, k, q_in, k, q_in)), (0, 1, 2, 4, 3, 5))
+        maps = maps[:, None, None, :, :]
+        blocks = xp.permute_dims(maps @ blocks @ xp.matrix_transpose(maps), (0, 1, 2, 4, 3, 5))
+        return xp.reshape(blocks, (*blocks.shape[:2], k * q_out, k * q_out))
 
     def by_split(self, n_matrices: int) -> "tuple[Mapped, ...]":
         """Designs with one map each, if the images have few enough columns to save work."""

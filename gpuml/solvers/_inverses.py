@@ -1,5 +1,6 @@
 """Inverses of many positive definite matrices: one by one, in batches, or by halves."""
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -73,9 +74,17 @@ def _inverse_by_cholesky(matrix, eye, xp):
 def _inverse_one(matrix):
     jitter = 0.0
     while True:
-        factor, info = lapack.dpotrf(matrix.T + jitter * np.eye(len(matrix)), lower=0)
+        more = jitter * np.eye(len(matrix)) if jitter else 0.0
+        factor, info = lapack.dpotrf(matrix.T + more, lower=0, overwrite_a=1)
         if info == 0:
             break
         jitter = max(10 * jitter, 1e-8)
-    inverse, _ = lapack.dpotri(factor, lower=0)
-    return np.triu(inverse) + np.triu(inverse, 1).T
+    inverse, _ = lapack.dpotri(factor, lower=0, overwrite_c=1)
+    np.copyto(inverse, inverse.T, where=_below_diagonal(len(inverse)))
+    return inverse
+
+
+@lru_cache(maxsize=4)
+def _below_diagonal(order):
+    """Which entries of a matrix are below its diagonal."""
+    return np.tri(order, k=-1, dtype=bool)

@@ -29,7 +29,7 @@ from gpuml._arrays import (
 from gpuml._arrays.threads import one_blas_thread
 from gpuml.designs import Beside, Divided
 from gpuml.penalties import Penalty
-from gpuml.solvers import arrow, few_rows, one_model, row_space, wide_losses
+from gpuml.solvers import arrow, few_rows, kinks, one_model, row_space, wide_losses
 from gpuml.solvers._alike import merged
 from gpuml.solvers._result import joined, moved
 from gpuml.solvers.lbfgs import Solved, minimise
@@ -229,6 +229,9 @@ def solve_smooth(
 ) -> Solved:
     """`solve` without l1 penalties."""
     xp = data.place.xp
+    if kinks.are_few(data) and not few_rows.are_few(data, start.shape):
+        total = data.total_weights()
+        return kinks.minimise(data, total, penalty, start, options.tol, options.max_iter)
     if data.loss.coupled:
         # The penalty has its minimum where the coefficients of all vectors sum to zero.
         start = start - xp.mean(start, axis=2, keepdims=True)

@@ -658,6 +658,7 @@ def test_smaller_blocks_when_memory_runs_out(rng, monkeypatch):
     from gpuml.solvers import moments
 
     X, y = data(rng, n=5000)
+    X = X + 10.0  # whose blocks are copied, because their means are far from 0
     expected = GridSearchCV(Ridge(), GRID).fit(X, y)
     real, seen = moments.design, []
 
