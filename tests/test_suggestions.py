@@ -68,13 +68,13 @@ def test_the_error_is_scikit_learns_and_a_question_more(estimator, name, meant):
 @pytest.mark.parametrize(
     ("estimator", "name", "meant"),
     [
-        (Ridge(), "alhpa", "alpha"),
+        (Ridge(), "alppha", "alpha"),
         (Ridge(), "nonsense", None),
         # A pipeline is scikit-learn's: it passes on the question of its step.
-        (PIPE, "ridge__alhpa", "alpha"),
+        (PIPE, "ridge__alppha", "alpha"),
         # Estimators around others ask with the name as you wrote it, and once.
-        (GridSearchCV(Ridge(), GRID), "estimator__alhpa", "estimator__alpha"),
-        (GridSearchCV(PIPE, GRID), "estimator__ridge__alhpa", "estimator__ridge__alpha"),
+        (GridSearchCV(Ridge(), GRID), "estimator__alppha", "estimator__alpha"),
+        (GridSearchCV(PIPE, GRID), "estimator__ridge__alppha", "estimator__ridge__alpha"),
         (GridSearchCV(PIPE, GRID), "estimator__rigde__alpha", "estimator__ridge__alpha"),
         (FeatureUnion([("scale", StandardScaler())]), "scale__with_maen", "scale__with_mean"),
         (StackingRegressor([("ridge", Ridge())]), "rigde", "ridge"),
