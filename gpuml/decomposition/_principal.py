@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from gpuml._arrays import Array, move, namespace, place_of, to_host
-from gpuml._arrays.ops import all_finite
+from gpuml._arrays import Array, is_singular, move, namespace, place_of, to_host
+from gpuml._arrays.ops import EPS, all_finite
 from gpuml._settings.config import current_settings
 from gpuml._sklearn import _infer_dimension
 from gpuml.decomposition._projection import in_kind
@@ -171,8 +171,20 @@ def precision(model: Any) -> Array:
     if not noise > 0:
         if V.shape[0] == 0:  # scikit-learn has I / 0 here
             return _eye_over_zero(V)
-        return namespace(V).linalg.inv(covariance(model))
+        return _inverted(covariance(model), _eye_of(V))
     return (V.T * (1.0 / along - 1.0 / noise)) @ V + _eye_of(V) / noise
+
+
+def _inverted(C: Array, eye: Array) -> Array:
+    """The inverse of a covariance; of a singular one, of what rounding might have left of it."""
+    xp = namespace(C)
+    try:
+        return xp.linalg.inv(C)
+    except Exception as error:
+        largest = xp.max(xp.abs(C))
+        if not (is_singular(error) and bool(largest > 0)):
+            raise
+        return xp.linalg.inv(C + EPS * largest * eye)
 
 
 def generative_variances(model: Any) -> tuple[Array, float]:

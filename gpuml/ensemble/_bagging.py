@@ -10,7 +10,6 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from gpuml._arrays import as_array, is_foreign, move, namespace, place_of
-from gpuml._inputs.validation import refuse_sparse_of_gpu
 from gpuml._persistence.travel import Travels
 from gpuml._sklearn import _check_n_features, _routing_enabled
 from gpuml.model_selection.numbered import InCpuMemory, at_rows, in_cpu_memory
@@ -53,7 +52,6 @@ class _Bagging(Travels):
             For what scikit-learn's class rejects.
         """
         X, y, sample_weight = as_array(X), host_target(y), host_target(sample_weight)
-        refuse_sparse_of_gpu(self, X)
         if not is_foreign(X):
             return super().fit(X, y, sample_weight, **fit_params)
         self._validate_params()

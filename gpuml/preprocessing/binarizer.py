@@ -64,5 +64,5 @@ class Binarizer(Transformer, sk.Binarizer):
     def _transform_there(self, X, copy=None):
         X = check_rows(self, X, reset=False, keep_dtype=True)
         xp = namespace(X)
-        values = xp.astype(X, xp.int8) if xp.isdtype(X.dtype, "bool") else X
+        values = X if xp.isdtype(X.dtype, "real floating") else xp.astype(X, xp.float64)
         return xp.astype(values > self.threshold, X.dtype)

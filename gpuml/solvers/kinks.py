@@ -114,7 +114,7 @@ class _Rows:
         return self.loss.slope(z[None, :].copy(), self.target, np)[0] * self.weight
 
     def curvatures(self, z: np.ndarray) -> np.ndarray:
-        """Second derivatives (n,), by weight."""
+        """Curvatures of the loss (n,), by weight."""
         return self.loss.curvature(z[None, :].copy(), self.target, np)[0] * self.weight
 
 
