@@ -1,5 +1,6 @@
 """From components to what PCA calls them: how many are kept, attributes, maps."""
 
+import warnings
 from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
@@ -13,6 +14,7 @@ from gpuml._settings.config import current_settings
 from gpuml._sklearn import _infer_dimension
 from gpuml.decomposition._projection import in_kind
 from gpuml.decomposition._streamed import Streamed, doubles, float_like, refuse_blocks
+from gpuml.exceptions import level_of_user
 from gpuml.reading.images import images_and_lengths
 from gpuml.solvers._blocks import quiet
 from gpuml.solvers.components import Components
@@ -184,6 +186,12 @@ def _inverted(C: Array, eye: Array) -> Array:
         largest = xp.max(xp.abs(C))
         if not (is_singular(error) and bool(largest > 0)):
             raise
+        warnings.warn(
+            "The covariance of these components is singular: its inverse, and scores of rows, are "
+            "those of one that differs from it by rounding. Use a smaller n_components.",
+            RuntimeWarning,
+            stacklevel=level_of_user(),
+        )
         return xp.linalg.inv(C + EPS * largest * eye)
 
 
