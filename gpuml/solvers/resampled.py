@@ -14,6 +14,7 @@ References
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -56,25 +57,67 @@ def permuted_rows(
 ) -> Array:
     """The rows in the order of permutation `number`, (n_rows,) int64 at a place.
 
-    They are sorted by hashes, which differ: the same order in every array library. `groups`
-    (n_rows,) are integers there, within which rows stay.
+    They are sorted by hashes: the same order in every array library. `groups` (n_rows,) are
+    integers there, within which rows stay.
     """
-    xp = place.xp
-    order = xp.argsort(_hashes(slice(0, n_rows), slice(number, number + 1), seed, place)[0, :])
+    xp, low = place.xp, (1 << n_rows.bit_length()) - 1
+    keys = _hashes(slice(0, n_rows), slice(number, number + 1), seed, place, low)[0, :]
+    order = xp.sort(keys) & low  # faster than sorting with an index
     if groups is None:
         return order
     order = xp.take(order, xp.argsort(xp.take(groups, order), stable=True))
     return xp.take(order, xp.argsort(xp.argsort(groups, stable=True)))
 
 
-def _hashes(rows, numbers, seed, place):
-    """Hashes (B, m) int64 of a seed, numbers and rows; those of one number differ."""
+def _hashes(rows, numbers, seed, place, low=0):
+    """Hashes (B, m) int64 of a seed, numbers and rows; those of one number differ.
+
+    The bits of `low` are those of the row's number.
+    """
     xp = place.xp
+    if place.kind == "cupy":
+        return _hashes_of_cupy(rows, numbers, seed, low)
     options = {"dtype": xp.int64, "device": place.device}
     row = xp.arange(rows.start, rows.stop, **options)
     number = xp.arange(numbers.start, numbers.stop, **options)
     z = _mixed(row * GOLDEN + seed, xp)[None, :] ^ _mixed(number * SECOND + GOLDEN, xp)[:, None]
-    return _mixed(z, xp)
+    z = _mixed(z, xp)
+    return (z & ~low) | (row & low) if low else z
+
+
+def _hashes_of_cupy(rows, numbers, seed, low):
+    """The same in one launch."""
+    import cupy
+
+    size = rows.stop - rows.start
+    hashes = cupy.empty((numbers.stop - numbers.start, size), dtype=cupy.int64)
+    return _hashing_kernel()(rows.start, numbers.start, size, seed, low, hashes)
+
+
+@cache
+def _hashing_kernel():
+    import cupy
+
+    unsigned = "unsigned long long"
+    golden, first, second = (f"({unsigned}){x}LL" for x in (GOLDEN, FIRST, SECOND))
+    return cupy.ElementwiseKernel(
+        "int64 first, int64 number, int64 n_rows, int64 seed, int64 low",
+        "int64 hash",
+        f"""
+        const long long row = first + i % n_rows;
+        const {unsigned} own = mixed(row * {golden} + seed);
+        const {unsigned} shared = mixed((number + i / n_rows) * {second} + {golden});
+        hash = (mixed(own ^ shared) & ~low) | (row & low);
+        """,
+        "gpuml_hashes",
+        preamble=f"""
+        __device__ {unsigned} mixed({unsigned} z) {{
+            z = (z ^ (z >> 30)) * {first};
+            z = (z ^ (z >> 27)) * {second};
+            return z ^ (z >> 31);
+        }}
+        """,
+    )
 
 
 def _mixed(z, xp):
