@@ -33,7 +33,7 @@ from gpuml.model_selection.evaluate import Evaluator, Job
 from gpuml.model_selection.one_by_one import rows_of
 from gpuml.model_selection.validation import job_of
 from gpuml.resampling.split import check_splitter, looks_at_labels
-from gpuml.solvers.resampled import permuted_rows
+from gpuml.solvers.resampled import ORDERS_AT_ONCE, permuted_rows
 
 # Memory for permuted targets that are fitted together.
 TARGET_BYTES = {"cpu": 2**28, "gpu": 2**30}
@@ -195,12 +195,19 @@ class _Hashed:
 
     def of(self, number: int) -> Array:
         """Rows in another order, within their groups."""
-        return permuted_rows(self.n_rows, number, self.seed, self.place, self.groups)
+        return self._of_each(range(number, number + 1))[0, :]
+
+    def _of_each(self, numbers: range) -> Array:
+        return permuted_rows(self.n_rows, numbers, self.seed, self.place, self.groups)
 
     def targets(self, y: Array, numbers: range) -> Array:
         """Targets (m, n) in the orders of some permutations; number 0 leaves them as they are."""
         xp, y = self.place.xp, move(y, self.place)
-        return xp.stack([xp.take(y, self.of(number)) if number else y for number in numbers])
+        found = [y[None, :]] if 0 in numbers else []
+        for first in range(max(1, numbers.start), numbers.stop, ORDERS_AT_ONCE):
+            orders = self._of_each(range(first, min(first + ORDERS_AT_ONCE, numbers.stop)))
+            found.append(xp.reshape(xp.take(y, xp.reshape(orders, (-1,))), orders.shape))
+        return xp.concat(found)
 
 
 def _orders(job: Job, groups: Any, random_state: Any) -> _Drawn | _Hashed:

@@ -35,6 +35,9 @@ GOLDEN, FIRST, SECOND = (
 # Numbers of so many bits, of which a hash holds some, and counts by number: as often as a Poisson
 # variable has them, to 1 in 100,000.
 BITS, LANES = 16, 4
+# Bits of the keys of permutations for a sign and which it is, of so many that are drawn at once.
+KEY_BITS = 4
+ORDERS_AT_ONCE = 2 ** (KEY_BITS - 1)
 COUNTS = np.searchsorted(
     np.cumsum([math.exp(-1) / math.factorial(k) for k in range(9)]),
     (np.arange(2**BITS) + 0.5) / 2**BITS,
@@ -53,40 +56,53 @@ def counts_of(rows: slice, resamples: slice, seed: int, place: Place) -> Array:
 
 
 def permuted_rows(
-    n_rows: int, number: int, seed: int, place: Place, groups: Array | None = None
+    n_rows: int, numbers: range, seed: int, place: Place, groups: Array | None = None
 ) -> Array:
-    """The rows in the order of permutation `number`, (n_rows,) int64 at a place.
+    """The rows in the orders of `ORDERS_AT_ONCE` permutations or fewer, (m, n_rows) int64.
 
-    They are sorted by hashes: the same order in every array library. `groups` (n_rows,) are
+    They are sorted by hashes: the same orders in every array library. `groups` (n_rows,) are
     integers there, within which rows stay.
     """
     xp, low = place.xp, (1 << n_rows.bit_length()) - 1
-    keys = _hashes(slice(0, n_rows), slice(number, number + 1), seed, place, low)[0, :]
-    order = xp.sort(keys) & low  # faster than sorting with an index
+    orders = _sorted_hashes(n_rows, numbers, seed, place, low) & low
     if groups is None:
-        return order
-    order = xp.take(order, xp.argsort(xp.take(groups, order), stable=True))
-    return xp.take(order, xp.argsort(xp.argsort(groups, stable=True)))
+        return orders
+    back = xp.argsort(xp.argsort(groups, stable=True))
+    found = []
+    for i in range(orders.shape[0]):
+        order = orders[i, :]
+        order = xp.take(order, xp.argsort(xp.take(groups, order), stable=True))
+        found.append(xp.take(order, back))
+    return xp.stack(found)
 
 
-def _hashes(rows, numbers, seed, place, low=0):
-    """Hashes (B, m) int64 of a seed, numbers and rows; those of one number differ.
+def _sorted_hashes(n_rows, numbers, seed, place, low):
+    """Sorted keys (m, n): a hash, and in the bits of `low` the row, so that no index is sorted."""
+    xp, rows = place.xp, slice(0, n_rows)
+    if place.kind != "cupy":
+        hashes = _hashes(rows, slice(numbers.start, numbers.stop), seed, place)
+        keys = _shifted(hashes, KEY_BITS, xp) & ~low
+        return xp.sort(keys | xp.arange(n_rows, dtype=xp.int64, device=place.device), axis=1)
+    # A GPU sorts all of them at once, by their places in the first bits.
+    keys = _hashes_of_cupy(rows, slice(numbers.start, numbers.stop), seed, low)
+    keys.ravel().sort()
+    return keys
 
-    The bits of `low` are those of the row's number.
-    """
+
+def _hashes(rows, numbers, seed, place):
+    """Hashes (B, m) int64 of a seed, numbers and rows; those of one number differ."""
     xp = place.xp
     if place.kind == "cupy":
-        return _hashes_of_cupy(rows, numbers, seed, low)
+        return _hashes_of_cupy(rows, numbers, seed)
     options = {"dtype": xp.int64, "device": place.device}
     row = xp.arange(rows.start, rows.stop, **options)
     number = xp.arange(numbers.start, numbers.stop, **options)
     z = _mixed(row * GOLDEN + seed, xp)[None, :] ^ _mixed(number * SECOND + GOLDEN, xp)[:, None]
-    z = _mixed(z, xp)
-    return (z & ~low) | (row & low) if low else z
+    return _mixed(z, xp)
 
 
-def _hashes_of_cupy(rows, numbers, seed, low):
-    """The same in one launch."""
+def _hashes_of_cupy(rows, numbers, seed, low=0):
+    """The same in one launch; with `low`, keys of permutations."""
     import cupy
 
     size = rows.stop - rows.start
@@ -104,10 +120,10 @@ def _hashing_kernel():
         "int64 first, int64 number, int64 n_rows, int64 seed, int64 low",
         "int64 hash",
         f"""
-        const long long row = first + i % n_rows;
+        const long long row = first + i % n_rows, place = i / n_rows;
         const {unsigned} own = mixed(row * {golden} + seed);
-        const {unsigned} shared = mixed((number + i / n_rows) * {second} + {golden});
-        hash = (mixed(own ^ shared) & ~low) | (row & low);
+        const {unsigned} z = mixed(own ^ mixed((number + place) * {second} + {golden}));
+        hash = low ? ((z >> {KEY_BITS}) & ~low) | row | (place << {64 - KEY_BITS}) : z;
         """,
         "gpuml_hashes",
         preamble=f"""
