@@ -180,19 +180,23 @@ def precision(model: Any) -> Array:
 def _inverted(C: Array, eye: Array) -> Array:
     """The inverse of a covariance; of a singular one, of what rounding might have left of it."""
     xp = namespace(C)
+    largest = xp.max(xp.abs(C))
     try:
-        return xp.linalg.inv(C)
+        inverse = xp.linalg.inv(C)
+        if all_finite(inverse, xp):  # CuPy does not raise
+            return inverse
     except Exception as error:
-        largest = xp.max(xp.abs(C))
-        if not (is_singular(error) and bool(largest > 0)):
+        if not is_singular(error):
             raise
-        warnings.warn(
-            "The covariance of these components is singular: its inverse, and scores of rows, are "
-            "those of one that differs from it by rounding. Use a smaller n_components.",
-            RuntimeWarning,
-            stacklevel=level_of_user(),
-        )
-        return xp.linalg.inv(C + EPS * largest * eye)
+    if not bool(largest > 0):
+        raise np.linalg.LinAlgError("The covariance of these components is 0: it has no inverse.")
+    warnings.warn(
+        "The covariance of these components is singular: its inverse, and scores of rows, are "
+        "those of one that differs from it by rounding. Use a smaller n_components.",
+        RuntimeWarning,
+        stacklevel=level_of_user(),
+    )
+    return xp.linalg.inv(C + EPS * largest * eye)
 
 
 def generative_variances(model: Any) -> tuple[Array, float]:

@@ -26,10 +26,14 @@ ESTIMATORS = list({repr(estimator): estimator for estimator in OF_THE_FILES}.val
 
 ANEW = "rows are embedded anew at each call, by random steps that depend on the rows beside them"
 FAILURES = {
+    # Of 13 runs 4: it starts at random and then raises that it "couldn't converge".
+    "SpectralEmbedding": {
+        "check_f_contiguous_array_estimator": "cuML's eigensolver does not always converge"
+    },
     "UMAP": {
         "check_methods_sample_order_invariance": ANEW,
         "check_methods_subset_invariance": ANEW,
-    }
+    },
 }
 
 

@@ -11,7 +11,7 @@ from sklearn.base import clone
 import gpuml
 from gpuml._arrays import HOST
 from gpuml.decomposition import PCA
-from gpuml.decomposition._principal import choose_solver
+from gpuml.decomposition._principal import _inverted, choose_solver
 from gpuml.testing import LAW_RTOL, RTOL
 
 EXACT = ("auto", "full", "covariance_eigh")
@@ -381,6 +381,18 @@ def test_scores_without_variance_and_components_are_those_of_sklearn():
     with np.errstate(divide="ignore", invalid="ignore"):
         expected = sk.PCA(0).fit(X).get_precision()
     np.testing.assert_array_equal(ours.get_precision(), expected)
+
+
+def test_a_singular_covariance_has_an_inverse_with_a_warning(library):
+    """In every library, whether or not its inverse raises."""
+    eye = library.asarray(np.eye(3))
+    with pytest.warns(RuntimeWarning, match="singular"):
+        inverse = library.to_numpy(_inverted(library.asarray(np.diag([4.0, 0.0, 1.0])), eye))
+    np.testing.assert_allclose(np.diag(inverse)[[0, 2]], [0.25, 1.0])
+    assert 1e14 < inverse[1, 1] < np.inf
+    constant = library.asarray(np.zeros((5, 2)))
+    with pytest.raises(np.linalg.LinAlgError, match="is 0"):
+        PCA().fit(constant).get_precision()
 
 
 @pytest.mark.parametrize("mean", [0.0, 3.0, 1e3])
