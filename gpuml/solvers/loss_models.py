@@ -365,7 +365,8 @@ def _solve(data, penalty, start, options, *, near=False):
     if beside:
         refresh = arrow.refreshed if arrow.fits(data, start.shape, options.memory) else None
     else:
-        refresh = every_pass if exact else Refresh(data, start.shape, options.memory)
+        sparing = Refresh(data, start.shape, options.memory, options.max_iter)
+        refresh = every_pass if exact else sparing
     solved = minimise(
         problem,
         move(start, home),

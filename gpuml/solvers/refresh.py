@@ -1,5 +1,6 @@
 """When to recompute Hessians of many models, from how many rows, and for which models."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,6 +30,8 @@ LINGERING = 5
 # are to come nearer to their minimum with the first ones.
 SAVED_PASSES = 3
 WAY_TO_GO = 7.0
+# Hessians may cost so many times the passes that are left at most, whatever they would save.
+WORTH_LEFT = 5.0
 # By what Hessians of codes are to be cheaper than of dense rows, to be taken from the first on.
 CHEAP = 4.0
 # How often Hessians of all rows are shared between splits before each has its own.
@@ -96,14 +99,21 @@ class Refresh:
     First from a sample of rows, as large as makes the Hessians and the passes with them cheapest,
     and for all splits of a candidate together; later, where steps have not led to the minimum by
     then, from as many rows as half of the passes since have paid for; and from all rows, for each
-    model by itself, as soon as that costs no more than those passes.
+    model by itself, as soon as that costs no more than those passes. Where fewer passes than that
+    are left of `max_iter`, they are taken instead.
     """
 
     def __init__(
-        self, data: LossRows, shape: tuple[int, ...], memory: int, *, proximal: bool = False
+        self,
+        data: LossRows,
+        shape: tuple[int, ...],
+        memory: int,
+        max_iter: float = math.inf,
+        *,
+        proximal: bool = False,
     ):
         _, self.n_splits, k, q = shape
-        self.data = data
+        self.data, self.max_iter = data, max_iter
         self.order = k * q
         self.most_matrices = memory // (8 * MATRICES_AT_ONCE * self.order**2)
         self.square = float(self.order) ** 2
@@ -135,7 +145,9 @@ class Refresh:
             return None
         n_candidates = W.shape[0]
         # A model that took many passes will take about as many more.
-        self.earned += self._pass_cost(n_candidates) * max(1.0, n_iter / LINGERING)
+        one_pass = self._pass_cost(n_candidates)
+        self.earned += one_pass * max(1.0, n_iter / LINGERING)
+        self.earned = min(self.earned, WORTH_LEFT * one_pass * (self.max_iter - n_iter))
         self.passes += 1
         alike = self.cheap and self.times == 0 and are_alike(W)
         room = n_candidates <= self.most_matrices
