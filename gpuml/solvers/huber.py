@@ -9,6 +9,7 @@ References
    (2007).
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,12 +26,20 @@ LEAST_SCALE, LEAST_SHARE = 10 * EPS, 0.1
 LEAST_TARGET = 1e-80
 # Of the objective, below which what a step promises is rounding; and halvings of a step.
 PROMISE, MOST_HALVINGS = 1e-15, 30
+# Of Newton's matrix, by curvatures of all rows; each is tried where the one before it fails, of
+# which few halves are tried.
+FEW_HALVINGS = 6
+DAMPINGS = (1e-14, 1e-9, 1e-6, 1e-3, 1.0)
+# The logarithm of the ratio of two scales whose models are near each other.
+NEXT_SCALE = math.log(10)
 # The share of the rows that may become outliers, or inliers, for second moments to be
 # corrected by these rows.
 FEW = 0.25
 # The share of the rows that may be read one by one until all are read again; and the rounding of a
 # residual, of the length of its row times that of the coefficients.
 FOLLOWED, ROUNDING = 0.2, 4 * EPS
+# Sums of which taking rows away has left less than this share are summed anew.
+DIGITS_LEFT = 1e-3
 
 
 @dataclass(frozen=True)
@@ -62,7 +71,7 @@ class HuberRows:
         self._reference: _Reference | None = None
         self._followed = 0  # rows that were read since all were
         self._sums: _Sums | None = None
-        self._gram: tuple[Array, np.ndarray] | None = None
+        self._gram: tuple[Array, np.ndarray, np.ndarray] | None = None
 
     def sums(self, coef: np.ndarray, beyond: float) -> "_Sums":
         """Sums at some coefficients, where residuals beyond a bound are those of outliers."""
@@ -116,13 +125,15 @@ class HuberRows:
         pulls = xp.reshape(xp.stack([more * r, turned]) @ X, (-1,))
         rest = xp.stack([xp.sum(more * r * r), xp.sum(more), xp.sum(turned * r)])
         gram = xp.reshape(X.T @ (more[:, None] * X), (-1,))
-        return here.sums.moved(coef, beyond, to_host(xp.concat([pulls, rest, gram])))
+        found = here.sums.moved(coef, beyond, to_host(xp.concat([pulls, rest, gram])))
+        exact = found.far_size >= DIGITS_LEFT * here.sums.far_size
+        return found if exact and _has_digits(found.gram, here.sums.gram) else None
 
     def gram(self, weight: Array) -> np.ndarray:
         """``X' diag(weight) X`` (q, q), in CPU memory."""
         xp, gram = namespace(self.X), None
         if self._gram is not None:
-            before, gram = self._gram
+            before, gram, whole = self._gram
             more = weight - before
             rows = xp.nonzero(more)[0]
             if rows.shape[0] > FEW * more.shape[0]:
@@ -130,10 +141,16 @@ class HuberRows:
             elif rows.shape[0]:
                 X = xp.take(self.X, rows, axis=0)
                 gram = gram + to_host(X.T @ (xp.take(more, rows)[:, None] * X))
+                gram = gram if _has_digits(gram, whole) else None
         if gram is None:
-            gram = np.array(to_host(weighted_grams(self.X, weight[None, :])[0, ...]))
-        self._gram = weight, gram
+            gram = whole = np.array(to_host(weighted_grams(self.X, weight[None, :])[0, ...]))
+        self._gram = weight, gram, whole
         return gram
+
+
+def _has_digits(gram: np.ndarray, whole: np.ndarray) -> bool:
+    """Whether products that were added and taken away again have left digits of the rest."""
+    return bool((np.diagonal(gram) >= DIGITS_LEFT * np.diagonal(whole)).all())
 
 
 def _sides(r, beyond, xp):
@@ -287,10 +304,10 @@ class _Problem:
             step[:-1] = -linalg.cho_solve(cholesky(2.0 * H[:-1, :-1]), pulled)
         return step
 
-    def along(self, point: _Point, step: np.ndarray) -> _Point | None:
+    def along(self, point: _Point, step: np.ndarray, most: int = MOST_HALVINGS) -> _Point | None:
         """The first of the step and its halves that keeps some of its promise."""
         promise = -float(point.gradient @ step)
-        for halvings in range(MOST_HALVINGS):
+        for halvings in range(most):
             length = 0.5**halvings
             scale = max(point.scale + length * float(step[-1]), self.rows.least)
             there = self.at(point.coef + length * step[:-1], scale)
@@ -299,18 +316,35 @@ class _Problem:
                 return there
         return None
 
+    def down(self, here: _Point, sizes: np.ndarray, first: int) -> tuple[_Point | None, float, int]:
+        """A step of the coefficients alone, what it promised, and which of `DAMPINGS` it took.
+
+        Where few rows are near the model, directions that these do not hold have no curvature, and
+        Newton's step goes too far to be of use at any share of it. `sizes` (q,) are the curvatures
+        if all rows were near.
+        """
+        H = here.sums.gram / here.scale + np.diag(self.penalty)
+        for number in range(first, len(DAMPINGS)):
+            damped = H + np.diag(DAMPINGS[number] * sizes / here.scale)
+            step = -linalg.cho_solve(cholesky(2.0 * damped), here.gradient[:-1])
+            most = MOST_HALVINGS if number == len(DAMPINGS) - 1 else FEW_HALVINGS
+            there = self.along(here, np.append(step, 0.0), most)
+            if there is not None:
+                break
+        return there, -float(here.gradient[:-1] @ step), number
+
     def by_scale(self, point: _Point, n_steps: int, max_iter: int) -> Robust:
         """The scale at which the best coefficients for it leave it no slope; it has one root."""
         steps = [n_steps]
         found = [point]
+        X, weight = self.rows.X, self.rows.weight
+        sizes = to_host(weight @ (X * X))
 
         def slope(logarithm):
             here = self.at(found[-1].coef, float(np.exp(logarithm)))
+            number = 0
             for _ in range(max_iter):
-                H = here.sums.gram / here.scale + np.diag(self.penalty)
-                step = -linalg.cho_solve(cholesky(2.0 * H), here.gradient[:-1])
-                promise = -float(here.gradient[:-1] @ step)
-                there = self.along(here, np.append(step, 0.0))
+                there, promise, number = self.down(here, sizes, max(0, number - 1))
                 steps.append(1)
                 if there is None or promise <= PROMISE * abs(here.value):
                     break
@@ -320,9 +354,19 @@ class _Problem:
             found.append(here)
             return here.gradient[-1]
 
-        low, high = np.log(self.rows.least), np.log(max(point.scale, 10 * self.rows.least)) + 1.0
-        if slope(high) <= 0:
-            return found[-1].result(sum(steps), False)
-        if slope(low) < 0:
-            slope(optimize.brentq(slope, low, high, xtol=1e-12, maxiter=200))
+        # From one scale to the next few rows become outliers, and Newton's steps stay short.
+        least = np.log(self.rows.least)
+        at = max(np.log(max(point.scale, self.rows.least)) + 1.0, least + NEXT_SCALE)
+        slopes = {at: slope(at)}
+        up = slopes[at] < 0  # no scale is too large for a slope that goes up
+        while (slopes[at] < 0) == up and (up or at > least):
+            at = at + NEXT_SCALE if up else max(at - NEXT_SCALE, least)
+            slopes[at] = slope(at)
+        if (slopes[at] < 0) != up:
+            # Known slopes are not asked for again: another start may give one another sign.
+            ends = list(slopes)[-2:]
+            root = optimize.brentq(
+                lambda t: slopes[t] if t in slopes else slope(t), *ends, xtol=1e-10, maxiter=200
+            )
+            slope(root)
         return found[-1].result(sum(steps), True)

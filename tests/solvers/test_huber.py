@@ -4,7 +4,9 @@ from dataclasses import astuple
 
 import numpy as np
 import pytest
+import sklearn.linear_model as sk
 
+from gpuml.linear_model import HuberRegressor
 from gpuml.solvers import huber
 from gpuml.solvers.huber import HuberRows
 
@@ -48,3 +50,42 @@ def test_rows_are_followed_only_until_that_takes_longer(rng):
         known.sums(coef + 1e-3 * rng.normal(size=len(coef)), 1.0 + 0.01 * (turn % 2))
         references.append(known._reference)
     assert 1 < len(set(map(id, references))) < 50
+
+
+def test_sums_of_which_little_is_left_are_summed_anew(rng):
+    known, coef = rows(rng)
+    known.sums(coef + 1e9, 1.0)
+    same(known.sums(coef, 1e-12), HuberRows(known.X, known.y, known.weight).sums(coef, 1e-12))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("kind", ["integers", "twice", "constant", "few"])
+@pytest.mark.parametrize(("epsilon", "alpha"), [(1.01, 0.01), (1.1, 1.0), (1.1, 30.0)])
+def test_models_that_go_through_rows_are_no_worse_than_those_of_sklearn(kind, epsilon, alpha):
+    """The scale that is left to rows on the model is next to 0, and only few rows are near."""
+    for seed in range(2):
+        X, y = rows_on_a_model(np.random.default_rng(seed), kind)
+        ours = HuberRegressor(alpha=alpha, epsilon=epsilon, max_iter=1000).fit(X, y)
+        theirs = sk.HuberRegressor(alpha=alpha, epsilon=epsilon, tol=1e-8, max_iter=2000)
+        value, bound = (objective(each, X, y) for each in (ours, theirs.fit(X, y)))
+        assert value <= bound + 1e-7 * bound + 1e-9
+
+
+def rows_on_a_model(rng, kind):
+    X = rng.normal(size=(12 if kind == "few" else 40, 5))
+    if kind == "integers":
+        X = np.round(np.clip(128 + 50 * X, 0, 255))
+    elif kind == "twice":
+        X[:, -1] = X[:, 0]
+        X = np.vstack([X, X[:20]])
+    elif kind == "constant":
+        X = np.full((len(X), 1), 3.0)
+    y = X.sum(axis=1) / 5 + rng.standard_t(2, len(X))
+    return X, np.round(y) if kind == "constant" else y
+
+
+def objective(model, X, y):
+    s, epsilon, far = model.scale_, model.epsilon, abs(y - model.predict(X))
+    near = far <= epsilon * s
+    loss = np.where(near, far**2 / s, 2.0 * epsilon * far - s * epsilon**2)
+    return np.sum(s + loss) + model.alpha * model.coef_ @ model.coef_
