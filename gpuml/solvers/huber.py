@@ -38,6 +38,8 @@ FEW = 0.25
 # The share of the rows that may be read one by one until all are read again; and the rounding of a
 # residual, of the length of its row times that of the coefficients.
 FOLLOWED, ROUNDING = 0.2, 4 * EPS
+# Numbers of rows that come to the coefficients where many steps are taken.
+FEW_NUMBERS = 2**20
 # Sums of which taking rows away has left less than this share are summed anew.
 DIGITS_LEFT = 1e-3
 
@@ -72,6 +74,12 @@ class HuberRows:
         self._followed = 0  # rows that were read since all were
         self._sums: _Sums | None = None
         self._gram: tuple[Array, np.ndarray, np.ndarray] | None = None
+
+    def at_hand(self) -> "HuberRows":
+        """These, in CPU memory if they are few."""
+        if math.prod(self.X.shape) > FEW_NUMBERS:
+            return self
+        return HuberRows(*(np.asarray(to_host(a)) for a in (self.X, self.y, self.weight)))
 
     def sums(self, coef: np.ndarray, beyond: float) -> "_Sums":
         """Sums at some coefficients, where residuals beyond a bound are those of outliers."""
@@ -184,7 +192,10 @@ def fit_huber(
         step = problem.step(point)
         there = problem.along(point, step)
         if there is None:
-            break  # rows that the coefficients go through leave the scale no curvature
+            # Rows that the coefficients go through leave the scale no curvature. Many short steps
+            # over few rows cost a device more than their way to the coefficients.
+            problem = _Problem(rows.at_hand(), epsilon, penalty)
+            break
         promise, gained, point = -float(point.gradient @ step), point.value - there.value, there
         if promise <= PROMISE * abs(point.value) or gained <= 0:
             return point.result(n_steps + 1, True)
