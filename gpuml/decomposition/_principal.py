@@ -180,7 +180,6 @@ def precision(model: Any) -> Array:
 def _inverted(C: Array, eye: Array) -> Array:
     """The inverse of a covariance; of a singular one, of what rounding might have left of it."""
     xp = namespace(C)
-    largest = xp.max(xp.abs(C))
     try:
         inverse = xp.linalg.inv(C)
         if all_finite(inverse, xp):  # CuPy does not raise
@@ -188,6 +187,7 @@ def _inverted(C: Array, eye: Array) -> Array:
     except Exception as error:
         if not is_singular(error):
             raise
+    largest = xp.max(xp.abs(C))
     if not bool(largest > 0):
         raise np.linalg.LinAlgError("The covariance of these components is 0: it has no inverse.")
     warnings.warn(

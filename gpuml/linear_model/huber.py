@@ -64,7 +64,9 @@ class HuberRegressor(LinearPredictor, BySplit, sk.HuberRegressor):
 
     Notes
     -----
-    Sparse X is scikit-learn's work.
+    Sparse X is scikit-learn's work. Where few rows are near the model and no step of coefficients
+    and scale together helps, rows on a device are copied to CPU memory if they are at most 2^20
+    numbers: many short steps over few rows take longer on a device.
 
     References
     ----------

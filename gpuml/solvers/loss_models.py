@@ -365,8 +365,9 @@ def _solve(data, penalty, start, options, *, near=False):
     if beside:
         refresh = arrow.refreshed if arrow.fits(data, start.shape, options.memory) else None
     else:
-        sparing = Refresh(data, start.shape, options.memory, options.max_iter)
-        refresh = every_pass if exact else sparing
+        refresh = (
+            every_pass if exact else Refresh(data, start.shape, options.memory, options.max_iter)
+        )
     solved = minimise(
         problem,
         move(start, home),

@@ -63,6 +63,8 @@ def permuted_rows(
     They are sorted by hashes: the same orders in every array library. `groups` (n_rows,) are
     integers there, within which rows stay.
     """
+    if len(numbers) > ORDERS_AT_ONCE:
+        raise ValueError(f"At most {ORDERS_AT_ONCE} orders are drawn at once, not {len(numbers)}.")
     xp, low = place.xp, (1 << n_rows.bit_length()) - 1
     orders = _sorted_hashes(n_rows, numbers, seed, place, low) & low
     if groups is None:

@@ -16,7 +16,7 @@ from gpuml.linear_model import Lasso, LogisticRegression, Ridge
 from gpuml.model_selection.evaluate import Evaluator
 from gpuml.naive_bayes import GaussianNB
 from gpuml.preprocessing import StandardScaler
-from gpuml.solvers.resampled import permuted_rows
+from gpuml.solvers.resampled import ORDERS_AT_ONCE, permuted_rows
 from gpuml.testing import array_libraries
 
 ALPHAS = [0.01, 1.0, 100.0]
@@ -212,10 +212,21 @@ def test_permutations_of_a_generator_are_those_of_any_library(library, model, gr
 
 
 def test_all_orders_of_a_generator_are_as_likely():
-    found = permuted_rows(4, range(2400), 11, HOST)
+    found = np.concatenate(
+        [
+            permuted_rows(4, range(n, n + ORDERS_AT_ONCE), 11, HOST)
+            for n in range(0, 2400, ORDERS_AT_ONCE)
+        ]
+    )
+    assert found.shape == (2400, 4)
     counts = np.unique(found, axis=0, return_counts=True)[1]
     assert len(counts) == 24
     assert np.sum((counts - 100) ** 2 / 100) < 49.7  # chi squared of 23 degrees, p = 0.001
+
+
+def test_more_orders_than_keys_have_room_for_are_refused():
+    with pytest.raises(ValueError, match="At most 8 orders"):
+        permuted_rows(4, range(9), 11, HOST)
 
 
 @pytest.mark.parametrize("steps", [(), (StandardScaler(),)], ids=["", "scaled"])
