@@ -61,10 +61,9 @@ def submit_near(
 ) -> list[Future]:
     """Futures of tasks, in the order of their workers, in one message to the scheduler.
 
-    `Client.submit` takes 0.4 ms for each at the client, and `Client.map` one worker for all. Tasks
-    are as in a graph of Dask: by key, a function and its arguments, which may be futures. `homes`
-    are addresses of workers by key; tasks without one are what others need. `priority` is added to
-    that of the search. `strictly`: tasks wait for their worker, also when that is gone.
+    `Client.map` takes one worker for all. Tasks are as in a graph of Dask. `homes` are addresses of
+    workers by key; tasks without one are what others need. `priority` is added to that of the
+    search. `strictly`: tasks wait for their worker, also when that is gone.
 
     >>> from distributed import Client
     >>> with Client(processes=False, dashboard_address=":0") as client:

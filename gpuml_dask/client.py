@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from distributed import Client, get_client, get_worker, worker_client
@@ -31,11 +31,8 @@ def the_client(client: Any = None) -> Iterator[Client]:
 
     None is the default client, or in a task the client of its worker. For an asynchronous client,
     an address or a cluster, a synchronous client is opened, which lives as long as the ``with``
-    block. In a task, its worker runs others for as long.
-
-    A `ClusterError` is raised if there is no client, it is closed, now or in the ``with`` block, or
-    no scheduler answers; a RuntimeError if the client is asynchronous and this is called from its
-    own event loop, which would wait for itself; a TypeError if `client` is something else.
+    block. In a task, its worker runs others for as long. A `ClusterError` is raised if there is no
+    client, or it is closed, now or in the ``with`` block.
     """
     client = current_client() if client is None else client
     if client is None:
@@ -47,30 +44,30 @@ def the_client(client: Any = None) -> Iterator[Client]:
         )
     if isinstance(client, Client) and client.status in ("closed", "closing"):
         raise ClusterError(f"The client is closed. {HOW_TO_CONNECT}")
-    if isinstance(client, Client) and not client.asynchronous:
-        with thread_lent(), interruptible(), in_touch(client):
-            import_on_workers(client)
-            yield client
-        return
-    with thread_lent(), interruptible(), _opened(client) as ours, in_touch(ours):
+    with (
+        thread_lent(),
+        interruptible(),
+        nullcontext(client)
+        if isinstance(client, Client) and not client.asynchronous
+        else _opened(client) as ours,
+        in_touch(ours),
+    ):
         import_on_workers(ours)
         yield ours
 
 
-@contextmanager
-def thread_lent() -> Iterator[None]:
-    """Let a worker do other work while a task on it waits, if this is a task.
+def thread_lent() -> AbstractContextManager[Any]:
+    """Let a worker do other work while a task on it waits for tasks of its own, if this is one."""
+    return worker_client() if in_task() else nullcontext()
 
-    Otherwise such tasks, if there are as many as threads, would wait for ever for the tasks that
-    they have submitted.
-    """
+
+def in_task() -> bool:
+    """Whether this is called in a task of a worker."""
     try:
         get_worker()
     except ValueError:
-        yield
-        return
-    with worker_client():
-        yield
+        return False
+    return True
 
 
 def current_client() -> Client | None:
@@ -83,21 +80,24 @@ def current_client() -> Client | None:
 
 def _opened(client):
     """A new synchronous client for the scheduler that `client` names."""
-    security = None if isinstance(client, str) else client.security
-    address = client
-    if isinstance(client, Client):
-        _refuse_its_own_loop(client.loop)
-        address = client.scheduler.address if client.scheduler is not None else None
-    elif isinstance(client, Cluster):
+    address, security = client, None
+    if not isinstance(client, str):
         if client.asynchronous:
             _refuse_its_own_loop(client.loop)
-        address = client.scheduler_address
+        address, security = address_of(client), client.security
     if not address or "Not Connected" in address:
         raise ClusterError(f"There is no scheduler yet, or no longer. {HOW_TO_CONNECT}")
     try:
         return Client(address, security=security, set_as_default=False)
     except OSError as error:
         raise ClusterError(f"No scheduler answers at {address}. {HOW_TO_CONNECT}") from error
+
+
+def address_of(client: Client | Cluster) -> str | None:
+    """The address of the scheduler; None where a client has none."""
+    if isinstance(client, Cluster):
+        return client.scheduler_address
+    return None if client.scheduler is None else client.scheduler.address
 
 
 def _refuse_its_own_loop(loop):
@@ -117,9 +117,7 @@ def client_for(client: Any, scheduler: Any) -> Iterator[Client | None]:
     """The client for a search; None for a search in this process.
 
     `scheduler` is a client, an address, a cluster, or the name of one of Dask's local schedulers;
-    it counts if `client` is None. Without both it is the current client, if there is one. A
-    `ClusterError` is raised if the client is closed, or was called from its own event loop, a
-    TypeError or ValueError for anything else.
+    it counts if `client` is None. Without both it is the current client, if there is one.
     """
     chosen = scheduler if client is None else client
     named = isinstance(chosen, str) and ":" not in chosen

@@ -130,8 +130,12 @@ def make_cluster(
         raise ValueError(f"device must be one of {DEVICES}, got {device!r}.")
     _check_count("n_workers", n_workers, 0)
     _check_count("threads_per_worker", threads_per_worker, 1)
-    if protocol is not None and protocol.startswith("ucx"):
-        _check_for_ucx(protocol)
+    has_ucx = importlib.util.find_spec("distributed_ucxx") is not None
+    if protocol is not None and protocol.startswith("ucx") and not has_ucx:
+        raise RuntimeError(
+            f"protocol={protocol!r} needs the package distributed-ucxx: install "
+            "gpuml[dask-cu13] (or dask-cu12), or leave protocol= out."
+        )
     _let_workers_come_back()
     options = {"protocol": protocol, "dashboard_address": dashboard_address, **kwargs}
     if dashboard_address is None:
@@ -177,8 +181,7 @@ class LocalClient(Client):
 
 
 def _close(reference):
-    client = reference()
-    if client is not None:
+    if (client := reference()) is not None:
         client.close()
 
 
@@ -231,34 +234,23 @@ def local_client(n_workers: int | None = None, **kwargs: Any) -> LocalClient:
 
 
 def _check_count(name, count, least):
-    if count is None:
-        return
-    if isinstance(count, bool) or not isinstance(count, Integral):
+    if isinstance(count, bool) or not isinstance(count, Integral | None):
         raise TypeError(f"{name} must be an integer or None, got {count!r}.")
-    if count < least:
+    if count is not None and count < least:
         raise ValueError(f"{name} must be at least {least}, got {count}.")
 
 
 def _wants_gpus(device):
     if device == "cpu":
         return False
-    if _n_gpus() and importlib.util.find_spec("dask_cuda"):
-        return True
-    if device == "auto":
-        return False
-    raise RuntimeError(
-        "device='cuda' needs a GPU, but this process sees none."
-        if not _n_gpus()
-        else "device='cuda' needs the package dask-cuda: install gpuml[dask-cu13] (or dask-cu12)."
-    )
-
-
-def _check_for_ucx(protocol):
-    if importlib.util.find_spec("distributed_ucxx") is None:
+    has_package = importlib.util.find_spec("dask_cuda") is not None
+    if device == "cuda" and not _n_gpus():
+        raise RuntimeError("device='cuda' needs a GPU, but this process sees none.")
+    if device == "cuda" and not has_package:
         raise RuntimeError(
-            f"protocol={protocol!r} needs the package distributed-ucxx: install "
-            "gpuml[dask-cu13] (or dask-cu12), or leave protocol= out."
+            "device='cuda' needs the package dask-cuda: install gpuml[dask-cu13] (or dask-cu12)."
         )
+    return bool(_n_gpus()) and has_package
 
 
 def _n_gpus():
@@ -331,19 +323,17 @@ def _sizes_on_cpu(n_workers, threads_per_worker):
 def _environment_of_workers(blas_threads):
     """Set the threads of numerical libraries in new workers, where the user has not.
 
-    Libraries read them when they are loaded, so they must be set before the process starts. Dask
-    sets them in the environment of this process; they are removed from it afterwards.
+    Dask sets them in the environment of this process; they are removed from it afterwards.
     """
-    before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
+    new = [name for name in THREAD_VARIABLES if name not in os.environ]
     key = "distributed.nanny.pre-spawn-environ"
     theirs = {**dask.config.get(key), **dict.fromkeys(THREAD_VARIABLES, blas_threads)}
     try:
         with dask.config.set({key: theirs}):
             yield
     finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
+        for name in new:
+            os.environ.pop(name, None)
 
 
 def _refuse_in_a_worker_that_starts():

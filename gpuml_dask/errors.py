@@ -1,5 +1,7 @@
 """Errors of work on a cluster."""
 
+# Said where workers die again and again.
+SEE_LOGS = "Look at the workers' logs: something ends them, or takes their memory."
 # Further errors of requests to a scheduler that is gone, or while the client closes: its
 # connections (RuntimeError) and its scheduler (AttributeError) close first.
 NO_ANSWER = (OSError, TimeoutError, AttributeError, RuntimeError)

@@ -40,7 +40,7 @@ from gpuml_dask.rows import blocks
 from gpuml_dask.rows.lazy import client_of, lives_on_workers
 from gpuml_dask.rows.placement import Table, place
 from gpuml_dask.sums.columns import Find, fit_columns, fitted_attributes
-from gpuml_dask.sums.divided import fetch, repeated, run_divided
+from gpuml_dask.sums.divided import Spread, fetch, repeated
 
 # The class after a mixin: mypy need not know it.
 _Model: Any = object
@@ -129,7 +129,7 @@ class OnWorkers(_Model):
         if numeric and blocks.is_frame(meta_of(X)):
             blocks.check_columns(meta_of(X))  # before anything is computed
         scalar = isinstance(sample_weight, Number)
-        columns = {} if sample_weight is None or scalar else {"sample_weight": sample_weight}
+        columns = {"sample_weight": None if scalar else sample_weight}
         with (
             the_client(client_of(X, y, sample_weight)) as client,
             place(X, y, columns, client=client, numeric=numeric, memory=memory) as table,
@@ -165,10 +165,6 @@ def _or_on_workers(theirs: Callable[..., Any], there: Callable[..., Any]) -> Cal
     return method
 
 
-def _fits(self, *rows):
-    return self._fit_on_workers(*rows)
-
-
 def _scores(self, X, y, sample_weight):
     if hasattr(self, "score_samples"):  # a mean of log likelihoods
         return float(self.score_samples(X).map_blocks(blocks.host_copy).mean().compute())
@@ -190,7 +186,7 @@ def _by_block(method: str) -> Callable[..., Any]:
 
 # What methods of gpuml's class do with rows on workers.
 METHODS: dict[str, Callable[..., Any]] = {
-    "fit": _fits,
+    "fit": lambda self, *rows: self._fit_on_workers(*rows),
     "fit_transform": _fits_and("transform"),
     "fit_predict": _fits_and("predict"),
     "score": _scores,
@@ -256,10 +252,8 @@ def fit_table(estimator: Any, table: Table, find: Find | None = None) -> dict[st
     try:
         if find is not None:
             return fit_columns(estimator, table, find, label)
-        filters = list(warnings.filters)
-        fitted, found = run_divided(
-            table, _fit_rows, estimator, weight is not None, filters, label=label, weight=weight
-        )
+        options = weight is not None, list(warnings.filters)
+        fitted, found = Spread(table, label, weight).run(_fit_rows, estimator, *options)
     except NeedsAllRows:
         fitted, found = repeated(table, _fit_whole, estimator, table, label)
     tell(found, set())
@@ -292,17 +286,9 @@ def _zeros_for_missing(share: Share) -> Share:
 
 def _fit_whole(estimator, table: Table, label: str):
     """Attributes of a fit to all rows on one worker."""
-    columns = [table.whole(name) for name in table.names]
-    task = table.client.submit(
-        _fit_one,
-        estimator,
-        table.names,
-        get_config(),
-        list(warnings.filters),
-        *columns,
-        key=f"fit-{label}".replace(" ", "-") + f"-{uuid4().hex}",
-        pure=False,
-    )
+    what = estimator, table.names, get_config(), list(warnings.filters)
+    key = f"fit-{label}-{uuid4().hex}".replace(" ", "-")
+    task = table.client.submit(_fit_one, *what, *map(table.whole, table.names), key=key)
     return fetch(table.client, [task])[0]
 
 

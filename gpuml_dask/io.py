@@ -18,6 +18,7 @@ from gpuml_dask._annotations import submit_near
 from gpuml_dask._dask import array_of, is_on_gpu, lowered, meta_of
 from gpuml_dask.client import current_client, the_client
 from gpuml_dask.planning.blocks import balance
+from gpuml_dask.planning.plan import has_gpu
 from gpuml_dask.planning.worker_kinds import Kind, kinds_among
 from gpuml_dask.rows.blocks import upload
 from gpuml_dask.sums.collective import in_order
@@ -244,7 +245,7 @@ def _reads_to_gpu(client) -> bool:
         return has_gpu_here(setting)
     with the_client(client) as there:
         facts = facts_of(there)
-    with_gpu = any(worker["resources"].get("GPU") for worker in facts.values())
+    with_gpu = any(map(has_gpu, facts.values()))
     if setting == "cuda" and not with_gpu:
         raise RuntimeError(
             "device='cuda' needs workers with the resource GPU, but none declares it. "

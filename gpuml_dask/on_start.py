@@ -21,8 +21,7 @@ SECONDS_TO_IMPORT = 10
 def dask_setup(worker: Any) -> None:
     """Leave Ctrl-C to the process that started the cluster.
 
-    A terminal sends it to every process at once; a worker that stops by itself then cannot be asked
-    to tidy up, and has to be killed.
+    A terminal sends it to all; a worker that stops by itself cannot be asked to tidy up.
     """
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -31,9 +30,8 @@ def dask_setup(worker: Any) -> None:
 def dask_teardown(worker: Any) -> None:
     """Let the process end at once, without a search for cycles.
 
-    An interpreter that ends looks at every object of every module: 0.6 s of computing with
-    scikit-learn, pandas and Dask loaded. On a busy machine several workers that do so together
-    outlast the four seconds that Dask gives them, and are killed.
+    That computes for 0.6 s with scikit-learn, pandas and Dask loaded. On a busy machine several
+    workers that do so together outlast the four seconds that Dask gives them, and are killed.
     """
     gc.freeze()
 
@@ -41,9 +39,8 @@ def dask_teardown(worker: Any) -> None:
 def import_on_workers(client: Client) -> None:
     """Let workers of any cluster, also those that join later, import what is imported here.
 
-    Otherwise one that replaces a dead worker gets tasks at once, and imports for seconds what they
-    need, while all others wait for it. Dask gives no tasks to a worker before its plugins are set
-    up. This only saves time, so that an error in it is ignored.
+    Dask gives no tasks to a worker before its plugins are set up. Otherwise one that replaces a
+    dead worker imports for seconds, while all others wait for it. Errors are ignored.
     """
     names = [name for name in sys.modules if name.partition(".")[0] == "gpuml_dask"]
 

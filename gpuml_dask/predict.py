@@ -249,7 +249,7 @@ def score(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
             client = current_client() if client is None else client
             if client is None:
                 raise
-        weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+        weights = {"sample_weight": sample_weight}
         with place(X, y, weights, client=client, numeric=False) as table:
             columns = [table[name] for name in table.names[1:]]
             return score_blocks(model, predict(model, table.X), *columns)

@@ -50,11 +50,7 @@ def patience() -> float:
 
 
 def check_client(client: Client) -> None:
-    """Raise an error for a client that cannot be waited for.
-
-    A `ClusterError` is raised if it is closed, or was called from its own event loop, a TypeError
-    if it is no client.
-    """
+    """Raise an error for a client that cannot be waited for."""
     if not hasattr(client, "scatter"):  # a cluster, an address
         raise TypeError(
             f"client must be a distributed.Client, got {type(client).__name__}. What is put on "
@@ -94,8 +90,7 @@ def in_touch(client: Client) -> Iterator[None]:
 def interruptible() -> Iterator[None]:
     """Raise a KeyboardInterrupt again that Python has dropped.
 
-    Futures tell their client when they are deleted. Nothing can be raised from there: if Ctrl-C
-    comes in that moment, Python prints that it ignores the interrupt.
+    Futures tell their client when they are deleted, and nothing can be raised from there.
     """
     if threading.current_thread() is not threading.main_thread():  # no interrupts come there
         yield
@@ -145,7 +140,7 @@ class Report:
 
 @contextmanager
 def said_if_slow(what: str, usual: float) -> Iterator[None]:
-    """Report a wait if the ``with`` block takes longer than usual seconds."""
+    """Report a wait if the ``with`` block takes much longer than usual seconds."""
     seconds = usual + SAY_SECONDS
     text = "gpuml_dask has been waiting for %s for %.0f s. It is slow, or it hangs."
     timer = threading.Timer(seconds, logger.warning, (text, what, seconds))
@@ -158,17 +153,15 @@ def said_if_slow(what: str, usual: float) -> Iterator[None]:
 
 
 def workers_there(
-    client: Client, limit: float | None = None, *, running: bool = False, n_wanted: int = 1
+    client: Client, *, running: bool = False, n_wanted: int = 1
 ) -> dict[str, dict[str, Any]]:
     """The scheduler's description of each worker, by address, as soon as there is one.
 
-    `limit` are the seconds to wait, `patience` by default. With `running`, workers do not count
-    that are paused, or leave. `n_wanted` is the number of tasks to come: a cluster that adapts
-    starts workers for as many. A `ClusterError` is raised if the client is closed, or if there is
-    no scheduler or no worker for so long.
+    With `running`, workers do not count that are paused, or leave. `n_wanted` is the number of
+    tasks to come: a cluster that adapts starts workers for as many. A `ClusterError` is raised if
+    there is no scheduler or no worker for as long as `patience` says.
     """
-    limit = patience() if limit is None else limit
-    began, report = time.monotonic(), Report("a worker")
+    limit, began, report = patience(), time.monotonic(), Report("a worker")
     wanted: list[Future] = []
     try:
         while True:
@@ -228,10 +221,7 @@ def threads_of(client: Client) -> dict[str, int]:
 
 
 def ask(client: Client, question: Callable[..., Any], **settings: Any) -> Any:
-    """The result of a coroutine of the client, or of its scheduler, within a time limit.
-
-    `NoAnswer` is raised if it takes too long; otherwise whatever the coroutine raises.
-    """
+    """The result of a coroutine of the client, or of its scheduler; `NoAnswer` if it takes long."""
     began = time.monotonic()
     try:
         return client.sync(partial(question, **settings), callback_timeout=ANSWER_SECONDS)
@@ -250,13 +240,12 @@ def ask(client: Client, question: Callable[..., Any], **settings: Any) -> Any:
 class Wait:
     """A wait for tasks, as long as workers run them or what they depend on.
 
-    `what` names the tasks in messages. `limit` are the seconds without any work on them, `patience`
-    by default.
+    `what` names the tasks in messages. Without any work on them it ends after `patience`, and
+    `more` seconds.
     """
 
-    def __init__(self, client: Client, what: str, limit: float | None = None):
-        self._client, self._what = client, what
-        self._limit = patience() if limit is None else limit
+    def __init__(self, client: Client, what: str, more: float = 0.0):
+        self._client, self._what, self._limit = client, what, patience() + more
         self._report = Report(what)
         self.moved()
 
@@ -266,11 +255,7 @@ class Wait:
         self._since: dict[str, float] = {}
 
     def look(self, keys: Iterable[Any]) -> None:
-        """Check the cluster, unless it was checked just now, and report what is unusual.
-
-        A `ClusterError` is raised if the client is closed, or no worker has worked on tasks of
-        these keys for too long.
-        """
+        """Check the cluster, unless it was checked just now, and report what is unusual."""
         check_client(self._client)
         now = time.monotonic()
         if now - self._looked < min(LOOK_SECONDS, self._limit / 2):
@@ -308,7 +293,6 @@ def _question(keys):
                 todo.extend(task.dependencies)
         reasons: dict[str, float] = {}
         is_at_work = False
-        nowhere: dict = {}
         by_worker: dict = {}
         for task in needed:
             if task.state == "processing":
@@ -317,13 +301,12 @@ def _question(keys):
                 asked = {**task.resource_restrictions} if task.resource_restrictions else {}
                 limits = {*(task.worker_restrictions or ()), *(task.host_restrictions or ())}
                 why = f"ask for the resources {asked}" if asked else f"are for {sorted(limits)}"
-                nowhere[why if asked or limits else "find none that runs"] = None
+                why = why if asked or limits else "find none that runs"
+                reasons[f"No worker may take tasks that {why}."] = 0.0
             elif task.state == "queued":
                 is_at_work |= any(
                     len(w.processing) > len(w.long_running) for w in dask_scheduler.running
                 )
-        for why in nowhere:
-            reasons[f"No worker may take tasks that {why}."] = 0.0
         for worker, tasks in by_worker.items():
             runs = {task for task in tasks if task in worker.executing}
             others = set(worker.executing) - needed - worker.long_running
@@ -365,10 +348,9 @@ def _question(keys):
 def wait_until_done(
     client: Client, futures: Sequence[Future], what: str, *, limit: float | None = None
 ) -> None:
-    """Wait until tasks finish or fail, as long as workers run them, or for `limit` seconds.
+    """Wait until tasks finish or fail, or for `limit` seconds; see `Wait`.
 
-    A `ClusterError` is raised if the client is closed, or no worker works on the tasks for as long
-    as `patience` says, a CancelledError if something that they need was lost with its worker.
+    A CancelledError is raised if something that they need was lost with its worker.
     """
     waiting, began = Wait(client, what), time.monotonic()
     keys = [future.key for future in futures]
@@ -383,11 +365,7 @@ def wait_until_done(
 
 
 def gathered(client: Client, futures: Sequence[Future], what: str) -> list[Any]:
-    """Results of tasks: waits as `wait_until_done`, then copies them here within a time limit.
-
-    Errors as of `wait_until_done`, and those of tasks; a `ClusterError` also if workers that have
-    the results do not send them.
-    """
+    """Results of tasks: waits as `wait_until_done`, then copies them here within a time limit."""
     for _ in range(MOST_GATHERS):
         wait_until_done(client, futures, what)
         try:
@@ -398,10 +376,7 @@ def gathered(client: Client, futures: Sequence[Future], what: str) -> list[Any]:
 
 
 def answers(client: Client, futures: Sequence[Future], what: str) -> list[Any]:
-    """Small results of tasks on rows, as `gathered`; releases the futures.
-
-    A `ClusterError` is raised also if rows that the tasks need are lost.
-    """
+    """Small results of tasks on rows, as `gathered`; releases the futures."""
     try:
         return gathered(client, futures, what)
     except CancelledError as error:
@@ -417,8 +392,8 @@ def answers(client: Client, futures: Sequence[Future], what: str) -> list[Any]:
 def release(futures: Iterable[Future]) -> None:
     """Release futures of this package now.
 
-    Dropping them is not enough where a task raised: the client has its error, whose traceback has
-    the frames in which it was raised, and those have the futures.
+    Dropping them is not enough: where a task raised, the client has its error, whose traceback has
+    frames, and those have the futures.
     """
     for future in futures:
         future.release()

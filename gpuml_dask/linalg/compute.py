@@ -19,7 +19,7 @@ from gpuml_dask.linalg import ranks
 from gpuml_dask.linalg.grids import stages_of
 from gpuml_dask.linalg.matrix import Matrix
 from gpuml_dask.linalg.stages import Job, Stages
-from gpuml_dask.planning.plan import memory_of
+from gpuml_dask.planning.plan import has_gpu, memory_of
 from gpuml_dask.planning.worker_kinds import Kind, kinds_among
 from gpuml_dask.sums.divided import fetch, repeated
 from gpuml_dask.sums.holders import Futures
@@ -59,9 +59,8 @@ def _attempt(there, matrix, job, return_error):
     stages = Stages(matrix, job)
     found, standards, error = ranks.decomposed(there.client, matrix, job, gpus, return_error)
     stages.standards = stages.known("standard", standards)
-    results = stages.arrays(*stages.known("triplets", [found]))
-    results = tuple(there.kept(results))
-    return (*results, error) if return_error else results
+    results = there.kept(stages.arrays(*stages.known("triplets", [found])))
+    return (*results, error) if return_error else tuple(results)
 
 
 def _by_tasks(stages: Stages, where: Any, return_error: bool) -> tuple:
@@ -76,8 +75,8 @@ def _by_tasks(stages: Stages, where: Any, return_error: bool) -> tuple:
             break
         Q, total = _next(stages, where, Q, total)
         (found,) = where.kept([stages.found(Q, total)])
-    results = tuple(where.kept(stages.arrays(found)))
-    return (*results, where.value(stages.error(found))) if return_error else results
+    results = where.kept(stages.arrays(found))
+    return (*results, where.value(stages.error(found))) if return_error else tuple(results)
 
 
 def _next(stages, where, Q, total):
@@ -134,18 +133,16 @@ class _There:
 
     def placed(self, matrix: Matrix) -> Matrix:
         """The matrix with its chunks on the workers, if they fit there."""
-        room = SHARE_OF_MEMORY * self._memory(matrix.on_gpu)
+        workers = list(self._facts.values())
+        if matrix.on_gpu:
+            workers = list(filter(has_gpu, workers)) or workers
+        room = SHARE_OF_MEMORY * sum(map(memory_of, workers))
         if matrix.n_bytes > room and not ranks.is_held(matrix):
             return _read_again(matrix)
         with _quiet():
             array = persisted(self.client, matrix.array, self._facts)
         self._chunks = self._noted(array)
         return replace(matrix, array=array)
-
-    def _memory(self, on_gpu):
-        workers = self._facts.values()
-        with_gpu = [worker for worker in workers if worker["resources"].get("GPU")]
-        return sum(map(memory_of, with_gpu if on_gpu and with_gpu else workers))
 
     def kept(self, collections: Sequence[Any]) -> Sequence[Any]:
         with _quiet():

@@ -98,11 +98,7 @@ def _nothing(rows):
 
 
 def checked_matrix(a: Any) -> Matrix:
-    """The matrix of a dask array.
-
-    A TypeError is raised if it is no dask array of real numbers, a ValueError if it has not two
-    dimensions, chunks of unknown size, or no rows or columns.
-    """
+    """The matrix of a dask array; a TypeError or ValueError if it is none."""
     a = as_collection(a, np.nan)
     if hasattr(a, "to_dask_array"):
         raise TypeError("a is a frame. Use svd_compressed(a.to_dask_array(lengths=True), ...).")
@@ -146,10 +142,7 @@ def check_iterator(iterator: str) -> None:
 
 
 def seed_of(seed: Any, random_state: Any) -> int:
-    """One integer for all that is random: a given integer, or one drawn from a given generator.
-
-    A ValueError is raised if both are given, or one is no seed.
-    """
+    """One integer for all that is random: a given integer, or one drawn from a given generator."""
     if seed is not None and random_state is not None:
         raise ValueError("seed and random_state mean the same; pass one of them.")
     given = random_state if seed is None else seed

@@ -26,8 +26,7 @@ from gpuml_dask.waiting import facts_of
 def workers_for(client: Client, matrix: Matrix, device: str) -> list[str]:
     """GPU workers in the order of their ranks, if there are any and the matrix is worth it.
 
-    Ranks cannot ask for chunks, so all of them must be on workers already; and where strips are
-    large, no chunk may have to move.
+    All chunks must be on workers already; and where strips are large, none may have to move.
     """
     if not is_held(matrix):
         return []
@@ -68,8 +67,7 @@ def decomposed(
     pieces = by_worker(strips, owners, workers)
     build = partial(_strip_of, matrix.is_wide, needs_sums)
     args = job, shape, sizes, needs_sums, return_error
-    run = collective_of(client).run
-    return run(_decompose, pieces, *args, build=build, workers=list(pieces))
+    return collective_of(client).run(_decompose, pieces, *args, build=build)
 
 
 # ---------------------------------------------------------------- on the workers

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import dask
 import dask.array as da
 import numpy as np
 from dask.array.utils import meta_from_array
 from dask.base import tokenize
 from dask.delayed import Delayed
-from dask.highlevelgraph import HighLevelGraph
 
 from gpuml.reading import chunked
 from gpuml.solvers.compressed import Plan, error_estimate
@@ -39,12 +39,6 @@ class Job:
     device: str
     block_bytes: int | None
 
-    def __dask_tokenize__(self):
-        rule, plan = self.rule, self.plan
-        plain = (plan.n_components, plan.n_oversamples, plan.n_power_iter, plan.dtype)
-        how = (self.seed, self.signs, self.device, self.block_bytes)
-        return (plain, rule.center, rule.scale, rule.dtype, how)
-
 
 class Stages:
     """Stages of the decomposition of a matrix. Nothing is computed here.
@@ -57,6 +51,7 @@ class Stages:
         self.matrix, self.job = matrix, job
         self._token = tokenize(matrix.array.name, job)
         self.needs_sums = job.rule.needs_sums or matrix.may_miss
+        self._settings = matrix.is_wide, self.needs_sums, job.device, job.block_bytes
         self.standards: list[Delayed] = []
 
     # ------------------------------------------------------------ standards
@@ -115,20 +110,13 @@ class Stages:
     def found(self, Q: Delayed, total: Delayed) -> Delayed:
         """The triplets that a visit gave."""
         job = self.job
-        finish = partial(
-            work.first_triplets,
-            signs=job.signs,
-            is_wide=self.matrix.is_wide,
-            seed=job.seed,
-            plan=job.plan,
-        )
-        return self._small("triplets", finish, Q, total)
+        how: dict[str, Any] = {"signs": job.signs, "is_wide": self.matrix.is_wide, "seed": job.seed}
+        return self._small("triplets", partial(work.first_triplets, plan=job.plan, **how), Q, total)
 
     def resolved(self, found: Delayed, n_added: int) -> Delayed:
         """Whether triplets need no more visits; see `gpuml.solvers.compressed.Plan.is_resolved`."""
-        return self._small(
-            f"resolved-{n_added}", partial(self.job.plan.is_resolved, n_added=n_added), found
-        )
+        is_resolved = partial(self.job.plan.is_resolved, n_added=n_added)
+        return self._small(f"resolved-{n_added}", is_resolved, found)
 
     def error(self, found: Delayed) -> Delayed:
         """The estimated error of triplets: one more visit."""
@@ -142,11 +130,9 @@ class Stages:
     def known(self, word: str, values: Sequence[Any]) -> list[Delayed]:
         """Known values as results of stages."""
         name = self._name(f"known-{word}")
-        tasks: dict[Any, Any] = {
-            (name, i): (partial(work.same, each),) for i, each in enumerate(values)
-        }
-        graph = HighLevelGraph.from_collections(name, tasks, dependencies=())
-        return [Delayed(key, graph, layer=name) for key in tasks]
+        return [
+            dask.delayed(each, name=f"{name}-{i}", traverse=False) for i, each in enumerate(values)
+        ]
 
     def _total(self, word, function, combine, W):
         """A function of every strip and a thin matrix, summed."""
@@ -170,11 +156,6 @@ class Stages:
     def _of_strip(self, function):
         """The function of a task on a strip: of chunks, their standard, and more arguments."""
         return partial(work.of_strip, function=function, settings=self._settings)
-
-    @property
-    def _settings(self):
-        job = self.job
-        return self.matrix.is_wide, self.needs_sums, job.device, job.block_bytes
 
     def _name(self, word, *keys):
         return f"{PREFIX}-{word}-{tokenize(self._token, *keys)}"

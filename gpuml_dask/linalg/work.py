@@ -189,11 +189,6 @@ def probes_for(found: Triplets, seed: int) -> Any:
 # ---------------------------------------------------------------- results
 
 
-def same(x: Any) -> Any:
-    """Return x: a task whose result is a known value."""
-    return x
-
-
 def right_part(found: Triplets, span: slice) -> Array:
     """Part of the right vectors, as rows."""
     return found.right[:, span]

@@ -89,7 +89,7 @@ def assign(
 def balance(
     block_bytes: np.ndarray, n_workers: int, holders: np.ndarray | None = None
 ) -> np.ndarray:
-    """Assign blocks to workers: the index of a worker for each block, from the arguments alone.
+    """The index of a worker for each block, from the arguments alone.
 
     No worker gets more than the average and one (largest) block. A block stays with its holder (an
     index in `holders`, -1 for none) as long as that has no more; all others go, in order and

@@ -35,11 +35,8 @@ class Plan:
     n_bytes: int
 
     def __str__(self):
-        where = {
-            "whole": "all of them on each worker that works",
-            "rows": "divided over the workers",
-        }
-        return f"{byte_text(self.n_bytes)} of rows, {where[self.mode]} ({self.why})"
+        all_of = "divided over the workers", "all of them on each worker that works"
+        return f"{byte_text(self.n_bytes)} of rows, {all_of[self.mode == 'whole']} ({self.why})"
 
 
 def make_plan(
@@ -57,8 +54,7 @@ def make_plan(
     candidates that sums over rows are enough for. `some_whole`: other candidates need all rows in
     one place besides. `asked` takes the place of the rule, but "rows" has no effect where nothing
     is divisible. `unread` says which rows are computed again in each pass; such rows are always
-    divided where possible. A ValueError is raised if rows do not fit where they are needed, or for
-    another `asked`.
+    divided where possible. A ValueError is raised if rows do not fit where they are needed.
 
     >>> print(make_plan(10**6, [10**9] * 4, divisible=True))
     1 MB of rows, all of them on each worker that works (rows of less than 64 MiB)
@@ -83,13 +79,24 @@ def make_plan(
         raise ValueError(f"Dask's setting gpuml.plan is None, 'whole' or 'rows'; got {asked!r}.")
     can_be_divided = divisible and fit_all and (fit_one or not some_whole)
     if not (can_be_divided if wanted == "rows" else fit_one):
-        raise ValueError(_does_not_fit(n_bytes, memories))
+        raise ValueError(
+            f"{byte_text(n_bytes)} of rows cannot be placed for this search: the largest of "
+            f"{len(memories)} workers has {byte_text(max(memories))} of memory, all of them "
+            f"{byte_text(sum(memories))}, and {SHARE:.0%} of it may hold rows. Work that cannot be "
+            "done with rows divided needs all of them in one place. Add workers, or workers with "
+            "more memory, or take fewer rows or float32."
+        )
     return Plan(wanted, why, n_bytes)
+
+
+def has_gpu(worker: Mapping[str, Any]) -> bool:
+    """Whether a worker declares a GPU to the scheduler, which describes it so."""
+    return bool(worker["resources"].get("GPU"))
 
 
 def memory_of(worker: Mapping[str, Any]) -> int:
     """The memory of a worker, as the scheduler describes it: of its GPU, or of its process."""
-    if not worker["resources"].get("GPU"):
+    if not has_gpu(worker):
         return worker.get("memory_limit") or 2**62
     total = (worker.get("gpu") or {}).get("memory-total", GPU_BYTES)
     return sum(total) if isinstance(total, list | tuple) else total
@@ -108,7 +115,7 @@ def room_for_rows(
     4000000000
     """
     workers = list(workers)
-    on_gpus = gpus and any(worker["resources"].get("GPU") for worker in workers)
+    on_gpus = gpus and any(map(has_gpu, workers))
     if asked is None:
         limits = [worker.get("memory_limit") or math.inf for worker in workers]
         return math.inf if on_gpus else ROOM * sum(limits)
@@ -133,13 +140,3 @@ def byte_text(n_bytes: float) -> str:
             break
         n_bytes, unit = n_bytes / 1000, larger
     return f"{n_bytes:.3g} {unit}"
-
-
-def _does_not_fit(n_bytes, memories):
-    return (
-        f"{byte_text(n_bytes)} of rows cannot be placed for this search: the largest of "
-        f"{len(memories)} workers has {byte_text(max(memories))} of memory, all of them "
-        f"{byte_text(sum(memories))}, and {SHARE:.0%} of it may hold rows. Work that cannot be "
-        "done with rows divided needs all of them in one place. Add workers, or workers with more "
-        "memory, or take fewer rows or float32."
-    )

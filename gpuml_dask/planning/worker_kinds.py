@@ -48,9 +48,8 @@ def need_of(estimator: Any) -> Need:
 
     "gpu" for gpuml's and cuML's estimators, for others with a parameter such as ``device="cuda"``,
     and for estimators around one of those. "any" for those that compute where their rows are: they
-    have the tag ``array_api_support`` (scikit-learn's need its setting ``array_api_dispatch``
-    besides). "cpu" for all others, and for gpuml's where the setting is ``device="cpu"`` or only
-    the host has a use for what they make.
+    have the tag ``array_api_support``. "cpu" for all others, and for gpuml's where the setting is
+    ``device="cpu"`` or only the host has a use for what they make.
 
     >>> from sklearn.svm import SVC
     >>> from gpuml.linear_model import Ridge
@@ -74,14 +73,12 @@ def must_have_gpu(estimator: Any) -> bool:
 
 
 def _itself_must_have_gpu(estimator):
-    if _root(estimator) == "cuml":
-        return True
-    params = estimator.get_params(deep=False) if hasattr(estimator, "get_params") else {}
-    if _root(estimator) == "gpuml":
-        return False
-    return any(
-        str(params.get(name)).lower().startswith(("cuda", "gpu")) for name in DEVICE_PARAMETERS
-    )
+    root = _root(estimator)
+    if root in ("cuml", "gpuml") or not hasattr(estimator, "get_params"):
+        return root == "cuml"
+    params = estimator.get_params(deep=False)
+    words = [str(params.get(name)).lower() for name in DEVICE_PARAMETERS]
+    return any(word.startswith(("cuda", "gpu")) for word in words)
 
 
 def placing_of(estimator: Any) -> Placing:

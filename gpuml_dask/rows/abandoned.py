@@ -1,13 +1,10 @@
 """Remove rows from workers when the client that sent them has gone.
 
 Rows go straight to a worker, and the scheduler is told of them when they have arrived. If the
-client is killed in between, Dask leaves them on the worker until the worker ends. If the message
-arrives after the scheduler has removed the client, the scheduler keeps rows for a client that no
-longer exists.
-
-So keys of such rows contain the id of their client, and before a client sends rows to a worker it
-tells the scheduler the worker's address. When the client has gone, the scheduler makes those
-workers drop the remaining rows. Clients that are connected are left alone, however slow they are.
+client is killed in between, Dask leaves them on the worker; if the message comes after the
+scheduler has removed the client, the scheduler keeps them. So their keys contain the id of their
+client, and before a client sends rows to a worker it tells the scheduler the worker's address. When
+the client has gone, the scheduler makes those workers drop the remaining rows.
 """
 
 import asyncio
@@ -27,9 +24,8 @@ TOPIC = "gpuml_dask-rows"
 def key_of(client: Client, name: str, number: int, n_late: int = 0) -> tuple:
     """The key of a chunk, by its number, that a client sends to a worker by itself.
 
-    `name` is unlike any other; Dask's dashboard shows the part before the last "-". `n_late` counts
-    the times that the chunk was given up as too slow: it may arrive after all, and releasing it
-    must not release the chunk that was sent instead.
+    `name` is unlike any other. `n_late` counts the times that the chunk was given up as too slow:
+    it may arrive after all, and releasing it must not release the one that was sent instead.
     """
     return name, number, n_late, client.id
 

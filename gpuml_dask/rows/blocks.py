@@ -96,9 +96,7 @@ def frame_dtype(frame: Any) -> np.dtype:
 def as_rows(x: Any, dtype: Any = None) -> Any:
     """A block as an array with rows along its first axis, in CPU or GPU memory as it is.
 
-    Without a dtype, arrays keep theirs, and DataFrames get that of `frame_dtype`. A ValueError is
-    raised if a dtype of numbers was requested and the block holds other things, a TypeError for a
-    DataFrame with columns of dates or times.
+    Without a dtype, arrays keep theirs, and DataFrames get that of `frame_dtype`.
     """
     if is_frame(x):
         rows = _frame_rows(x, dtype)
@@ -211,9 +209,9 @@ def upload(block: Any) -> Any:
     return cupy.asarray(block)
 
 
-def same_again(block: Any, attempt: str) -> Any:
-    """The block itself, under a new task name, to replace a lost one."""
-    return block
+def same(x: Any, attempt: str = "") -> Any:
+    """What it is given: a task of another name, on another worker, or of a known value."""
+    return x
 
 
 # ---------------------------------------------------------------- rows
@@ -231,9 +229,8 @@ def join(*blocks: Any) -> Any:
     if len(blocks) == 1:
         return blocks[0]
     if library_of(blocks[0]) in FRAMES:
-        return sys.modules[library_of(blocks[0])].concat(
-            blocks
-        )  # imported by the code that made the blocks
+        # Whoever made the blocks has imported it.
+        return sys.modules[library_of(blocks[0])].concat(blocks)
     if is_sparse(blocks[0]):
         stack = sparse if sparse.issparse(blocks[0]) else sys.modules["cupyx.scipy.sparse"]
         return stack.vstack(blocks, format="csr")

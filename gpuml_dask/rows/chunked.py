@@ -63,9 +63,9 @@ class Layer:
 class Rows:
     """One of X, y and so on: its chunks on workers, shared by tables.
 
-    All of `facts` is known. `name` is that of the first table, for the dashboard; `token` is equal
-    only for equal rows; `homes` says where chunks of rows of this process go; `unread` says which
-    chunks are computed again in each pass, and why (None where all are kept).
+    All of `facts` is known. `name` is for the dashboard; `token` is equal only for equal rows;
+    `homes` says where chunks of rows of this process go; `unread` says which chunks are computed
+    again in each pass, and why (None where all are kept).
     """
 
     def __init__(
@@ -102,7 +102,6 @@ class Rows:
         return self._n_users > 0
 
     def acquire(self) -> None:
-        """Add a user."""
         with self._lock:
             self._n_users += 1
             if self._parent is not None:
@@ -126,7 +125,6 @@ class Rows:
             return self._blocks.futures()
 
     def arrays(self) -> list[Future]:
-        """Chunks as arrays."""
         with self._lock:
             return self._arrays.futures()
 
@@ -147,11 +145,8 @@ class Rows:
 
     def map(self, function: Callable, *chunks: Any, keys: list, **settings: Any) -> list[Future]:
         """A task for each chunk, as `submit`; all of them are one message to the scheduler."""
-        if not keys:
-            return []
-        return self.client.map(
-            function, *chunks, key=keys, resources=self._resources, pure=False, **settings
-        )
+        settings.update(key=keys, resources=self._resources, pure=False)
+        return self.client.map(function, *chunks, **settings) if keys else []
 
     def revive(self) -> bool:
         """Make lost chunks again; returns whether any were lost."""
@@ -257,15 +252,11 @@ class _Started:
     """The blocks of a source that is computed, or exists, on workers."""
 
     def __init__(
-        self,
-        client: Client,
-        name: str,
-        source: CollectionRows | TaskRows,
-        resources: Resources,
+        self, client: Client, name: str, source: CollectionRows | TaskRows, resources: Resources
     ):
         self._client, self._name, self._source = client, name, source
         self._resources = resources
-        first = source.start(client, "", self._resources)
+        first = source.start(client, "", resources)
         try:
             self.facts, self._kept = self._ask(first)
         except BaseException:
@@ -286,10 +277,7 @@ class _Started:
         """Facts, from the workers if need be, and the numbers of blocks that have rows."""
         facts = self._source.facts
         if not facts.complete:
-            word = uuid4().hex
-            keys = [(f"describe-{word}", i) for i in range(len(futures))]
-            asked = self._client.map(blocks.describe, futures, key=keys, pure=False)
-            facts = merged(answers(self._client, asked, f"the chunks of {self._name}"), self._name)
+            facts = asked_facts(self._client, blocks.describe, futures, self._name)
         sizes = facts.sizes or ()
         kept = [i for i, size in enumerate(sizes) if size > 0]
         return replace(facts, sizes=tuple(sizes[i] for i in kept)), kept
@@ -303,8 +291,12 @@ def lost_chunks(name: str) -> ClusterError:
     )
 
 
-def merged(found: Sequence[Any], name: str) -> Facts:
-    """The facts about rows whose blocks were described one by one."""
+def asked_facts(client: Client, describe: Any, chunks: Sequence[Future], name: str) -> Facts:
+    """The facts about rows, whose chunks workers describe one by one."""
+    word = uuid4().hex
+    keys = [(f"describe-{word}", i) for i in range(len(chunks))]
+    asked = client.map(describe, chunks, key=keys, pure=False)
+    found = answers(client, asked, f"the chunks of {name}")
     kept = [block for block in found if block.n_rows > 0] or list(found[:1])
     first = kept[0]
     for block in kept:
@@ -339,10 +331,9 @@ def local_rows(
         return rows.map(blocks.upload, [chunks[i] for i in missing], keys=keys)
 
     facts = replace(source.facts, sizes=sizes)
+    own = gpu() if facts.on_gpu else None
     if not source.is_uploaded:
-        own = gpu() if facts.on_gpu else None
         return Rows(client, name, facts, source.token, make, own, homes=homes)
-    as_sent = replace(facts, on_gpu=False)
-    sent = Rows(client, name, as_sent, source.token, make, None)
-    rows = Rows(client, name, facts, source.token, upload, gpu(), parent=sent, homes=homes)
+    sent = Rows(client, name, replace(facts, on_gpu=False), source.token, make, None)
+    rows = Rows(client, name, facts, source.token, upload, own, parent=sent, homes=homes)
     return rows

@@ -1,8 +1,6 @@
 """User input as one of three sources of blocks on workers.
 
-Rows in this process are cut and sent, collections of Dask are computed where the workers are, and
-tasks or futures are blocks already. Nothing is sent or computed here: that is done in
-`gpuml_dask.rows.placement`.
+Nothing is sent or computed here: that is done in `gpuml_dask.rows.placement`.
 """
 
 from collections.abc import Sequence
@@ -23,12 +21,6 @@ from gpuml_dask.rows.blocks import Facts
 
 # Rows in messages of this size; a lost one is sent again.
 CHUNK_BYTES = 64 * 2**20
-
-ONE_DIMENSION = (
-    "Expected 2D array, got {n}D array instead:\nshape={shape}.\nReshape your data either using "
-    "array.reshape(-1, 1) if your data has a single feature or array.reshape(1, -1) if it contains "
-    "a single sample."
-)
 
 
 @dataclass(frozen=True)
@@ -114,7 +106,7 @@ class TaskRows:
         if isinstance(part, Future):
             return twin(part)
         if attempt:
-            part = dask.delayed(blocks.same_again, pure=True)(part, attempt)
+            part = dask.delayed(blocks.same, pure=True)(part, attempt)
         return client.compute(part, resources=resources)
 
 
@@ -130,11 +122,7 @@ def twin(future: Future) -> Future:
 
 
 def read_rows(x: Any, name: str = "X", *, numeric: bool = True) -> Source:
-    """Recognise the user's X; with `numeric=False` any sequence will do.
-
-    A ValueError is raised as scikit-learn's (wrong number of axes, text, no rows), a TypeError for
-    a collection without rows, such as a dask bag.
-    """
+    """Recognise the user's X; with `numeric=False` any sequence will do."""
     source = _remote(x, name)
     if source is None:
         source = _local_matrix(x, name) if numeric else _local(x)
@@ -144,7 +132,7 @@ def read_rows(x: Any, name: str = "X", *, numeric: bool = True) -> Source:
 
 
 def read_column(x: Any, name: str) -> Source:
-    """Recognise the user's y, or another column with a value per row; errors as of `read_rows`."""
+    """Recognise the user's y, or another column with a value per row."""
     x = _labels_of_frame(x)
     source = _remote(x, name)
     if source is None:
@@ -158,9 +146,13 @@ def read_column(x: Any, name: str) -> Source:
 
 def check_matrix(facts: Facts) -> None:
     """Refuse rows that are no matrix of numbers, as far as is known."""
-    if facts.tail is not None and len(facts.tail) == 0:
+    if facts.tail == ():
         n_rows = "n" if facts.n_rows is None else facts.n_rows
-        raise ValueError(ONE_DIMENSION.format(n=1, shape=f"({n_rows},)"))
+        raise ValueError(
+            f"Expected 2D array, got 1D array instead:\nshape=({n_rows},).\nReshape your data "
+            "either using array.reshape(-1, 1) if your data has a single feature or "
+            "array.reshape(1, -1) if it contains a single sample."
+        )
     if facts.tail is not None and len(facts.tail) > 1:
         n_axes = len(facts.tail) + 1
         raise ValueError(f"Found array with dim {n_axes}, while dim <= 2 is required.")
@@ -192,10 +184,8 @@ def len_of(block: Any) -> int:
 
 def chunk_sizes(source: LocalRows, chunks: Any = None) -> tuple[int, ...]:
     """Rows per chunk of local rows: by bytes, for any cluster."""
-    n_rows = len_of(source.block)
-    if chunks is None:
-        chunks = max(1, CHUNK_BYTES // source.row_bytes)
-    return sizes_of(chunks, n_rows)
+    by_bytes = max(1, CHUNK_BYTES // source.row_bytes)
+    return sizes_of(by_bytes if chunks is None else chunks, len_of(source.block))
 
 
 def sizes_of(chunks: int | Sequence[int], n_rows: int) -> tuple[int, ...]:
@@ -325,5 +315,5 @@ def _renamed(collection, attempt):
     """The same collection with new keys at the end: keys of lost futures cannot be reused."""
     meta = meta_of(collection)
     if hasattr(collection, "to_dask_array"):
-        return collection.map_partitions(blocks.same_again, attempt, meta=meta)
-    return collection.map_blocks(blocks.same_again, attempt, meta=meta, dtype=collection.dtype)
+        return collection.map_partitions(blocks.same, attempt, meta=meta)
+    return collection.map_blocks(blocks.same, attempt, meta=meta, dtype=collection.dtype)

@@ -49,8 +49,7 @@ def as_collection(x: Any, n_columns: float | None = None) -> Any:
     know the width; None means one number or label for each row.
     """
     if isinstance(x, Placed):
-        if not x.rows.is_open:
-            raise ClusterError(f"{x!r}: its table is closed. Place the data again.")
+        x.check_open()
         # New futures, because those of the table are released with it.
         parts = [twin(future) for future in x.rows.to_be_joined()]
         dtype = x.dtype if x.dtype.kind != "O" else np.dtype(np.float64)
@@ -58,19 +57,14 @@ def as_collection(x: Any, n_columns: float | None = None) -> Any:
     parts = list(x) if isinstance(x, list | tuple) else [x]
     if not parts or not all(isinstance(part, Future | Delayed) for part in parts):
         return x
-    _check_connected(parts)
-    tail = () if n_columns is None else (n_columns,)
-    return _chunks(parts, [np.nan] * len(parts), tail, np.dtype(np.float64))
-
-
-def _check_connected(parts):
-    """Refuse futures whose client is closed: Dask would miss a task later."""
     for part in parts:
-        if isinstance(part, Future) and part.cancelled():
+        if isinstance(part, Future) and part.cancelled():  # Dask would miss a task later
             raise ClusterError(
                 f"{part.key!r} is a future that was cancelled, or whose client is closed. Compute "
                 "it again with a client that is connected."
             )
+    tail = () if n_columns is None else (n_columns,)
+    return _chunks(parts, [np.nan] * len(parts), tail, np.dtype(np.float64))
 
 
 def _chunks(

@@ -66,6 +66,11 @@ class Placed:
         """Size of the rows, about."""
         return self.dtype.itemsize * math.prod(self.shape)
 
+    def check_open(self) -> None:
+        """Raise an error if no table has the rows any more."""
+        if not self.rows.is_open:
+            raise ClusterError(f"{self!r}: its table is closed. Place the data again.")
+
     def revive(self) -> bool:
         """Make again what was lost."""
         return self.table.revive()
@@ -94,8 +99,8 @@ class Placed:
 class Table:
     """X, y and columns in aligned chunks of rows, each a future on a worker; made by `place`.
 
-    A context manager; `close` forgets the data, which the workers then free, unless another table
-    or the user has it too.
+    A context manager; `close` forgets the data and its futures, which the workers then free, unless
+    another table or the user has them too.
 
     Attributes
     ----------
@@ -127,49 +132,37 @@ class Table:
         self.token = token_of([(name, column.token) for name, column in rows.items()])
 
     def futures(self, name: str) -> list[Future]:
-        """Chunks of one of `names`, as arrays: (n_i, p), (n_i,) or (n_i, t).
-
-        The futures are the table's, and are released when it is closed.
-        """
+        """Chunks of one of `names`, as arrays: (n_i, p), (n_i,) or (n_i, t)."""
         return self._rows(name).arrays()
 
     def blocks(self, name: str) -> list[Future]:
-        """Chunks of one of `names` in the form of `whole`: DataFrames of a DataFrame, else arrays.
-
-        The futures are the table's, and are released when it is closed.
-        """
+        """Chunks of one of `names` in the form of `whole`: DataFrames or arrays."""
         return self._rows(name).to_be_joined()
 
     def whole(self, name: str) -> Future:
-        """All rows of one of `names` in one array, or DataFrame, on one worker.
-
-        The future is the table's, and is released when it is closed.
-        """
+        """All rows of one of `names` in one array, or DataFrame, on one worker."""
         return self._rows(name).whole()
 
     def pieces(self, bounds: Sequence[tuple[int, int]]) -> list[tuple[Future, ...]]:
         """Rows cut at other bounds (start, stop), by tasks near the chunks.
 
-        Ranges may overlap, in any order. For each there are its arrays in the order of `names`.
-        They are the caller's: the table keeps none, so that after a loss `pieces` must be called
-        again.
+        Ranges may overlap, in any order. For each there are its arrays in the order of `names`,
+        which the table does not keep: after a loss `pieces` must be called again.
         """
         wanted = [(int(start), int(stop)) for start, stop in bounds]
         for start, stop in wanted:
             if not 0 <= start <= stop <= self.n_rows:
                 raise ValueError(f"There are no rows {start} to {stop} in {self.n_rows} rows.")
-        word = uuid4().hex
-        columns = [
-            cut_tasks(rows, rows.arrays(), wanted, f"rows-of-{name}-{word}")
-            for name, rows in ((name, self._rows(name)) for name in self.names)
-        ]
+        word, columns = uuid4().hex, []
+        for name in self.names:
+            rows = self._rows(name)
+            columns.append(cut_tasks(rows, rows.arrays(), wanted, f"rows-of-{name}-{word}"))
         return list(zip(*columns, strict=True))
 
     def revive(self) -> bool:
         """Make again what was lost with its worker and Dask cannot make; whether anything was lost.
 
-        Afterwards ask for all futures anew. A ClusterError is raised if the client is closed, no
-        worker came back in time, or what was lost were futures of the user.
+        Afterwards ask for all futures anew. A `ClusterError` is raised if they were the user's.
         """
         check_client(self.client)
         revived = [self._rows(name).revive() for name in self.names]
@@ -303,15 +296,11 @@ def place(
     check_client(client)
     if taken := {"X", "y"} & set(columns or ()):
         raise ValueError(f"columns must have other names than X and y, got {sorted(taken)}.")
-    given = {"X": X, "y": y, **(columns or {})}
     if X is None:
         raise ValueError("X is None; rows are required.")
-    read = {
-        name: _read(name, value, client, numeric)
-        for name, value in given.items()
-        if value is not None
-    }
-    _check_lengths([_n_rows(source) for source in read.values()])
+    given = {"X": X, "y": y, **(columns or {})}
+    read = {n: _read(n, x, client, numeric) for n, x in given.items() if x is not None}
+    _check_lengths([source.facts.n_rows for source in read.values()])
     placed: dict[str, Rows] = {}
     try:
         with in_touch(client), thread_lent():
@@ -326,10 +315,9 @@ def _place_all(client, read, placed, chunks, numeric, memory):
     gpu = cache(partial(gpu_resources, client))  # asked once, and only where it matters
     X = _placed_matrix(client, read["X"], chunks, numeric, gpu, memory)
     X = _take(placed, "X", X)
-    _check_lengths([sum(X.sizes), *(_n_rows(source) for source in list(read.values())[1:])])
-    for name, source in read.items():
-        if name == "X":
-            continue
+    others = {name: source for name, source in read.items() if name != "X"}
+    _check_lengths([sum(X.sizes), *(source.facts.n_rows for source in others.values())])
+    for name, source in others.items():
         if isinstance(source, LocalRows):
             homes = X.homes or _homes(client, source, X.sizes)
             rows = local_rows(client, name, source, X.sizes, homes, gpu)
@@ -376,16 +364,11 @@ def _homes(client, source, sizes):
 
 def _read(name, value, client, numeric):
     if isinstance(value, Placed):
-        if not value.rows.is_open:
-            raise ClusterError(f"{value!r}: its table is closed. Place the data again.")
+        value.check_open()
         if value.rows.client is not client:
             raise ValueError(f"{value!r} is on the workers of another client.")
         return value.rows
     return read_rows(value, name, numeric=numeric) if name == "X" else read_column(value, name)
-
-
-def _n_rows(source):
-    return source.facts.n_rows
 
 
 def _check_lengths(lengths):

@@ -4,17 +4,19 @@ They pass the scheduler only if the client cannot reach the workers, or is not t
 """
 
 import asyncio
+import threading
 import time
 import weakref
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from heapq import heapify, heapreplace
 from typing import Any
 
 from distributed import Client, Future
 
 from gpuml_dask.errors import NO_ANSWER, ClusterError
+from gpuml_dask.planning.blocks import assign
+from gpuml_dask.planning.plan import has_gpu
 from gpuml_dask.rows.abandoned import key_of, see_to_rows_of
 from gpuml_dask.waiting import (
     check_client,
@@ -39,45 +41,31 @@ _cannot_reach_workers: weakref.WeakSet[Client] = weakref.WeakSet()
 
 def gpu_resources(client: Client) -> dict[str, float] | None:
     """Dask resources of tasks on GPU arrays, if some workers declare a GPU."""
-    workers = workers_there(client).values()
-    return {"GPU": 1} if any(worker["resources"].get("GPU") for worker in workers) else None
+    return {"GPU": 1} if any(map(has_gpu, workers_there(client).values())) else None
 
 
 class Homes:
-    """Which worker each chunk of a table is sent to: even in bytes.
+    """Which worker each chunk of a table is sent to: even in `n_bytes` of each chunk.
 
-    `n_bytes` has the size of each chunk. With `on_gpu`, chunks go to workers that declare a GPU,
-    where there are any.
+    With `on_gpu`, chunks go to workers that declare a GPU, where there are any.
     """
 
     def __init__(self, client: Client, n_bytes: Sequence[int], on_gpu: bool):
-        self._client, self._n_bytes, self._on_gpu = client, n_bytes, on_gpu
-        self._homes: dict[int, str] = {}
+        self._client, self.n_bytes, self._on_gpu = client, n_bytes, on_gpu
+        self._homes: list[str | None] = [None] * len(n_bytes)
 
     def find(self, chunks: Sequence[int], avoid: set[str]) -> dict[int, str]:
         """Addresses of running workers, the same as before where they still run."""
         running = self._running(avoid)
-        homes = {i: home for i, home in self._homes.items() if home in running}
-        load = dict.fromkeys(sorted(running), 0)
-        for i, home in homes.items():
-            load[home] += self._n_bytes[i]
-        least = [(n_bytes, home) for home, n_bytes in load.items()]
-        heapify(least)
-        for i in chunks:
-            if i not in homes:
-                n_bytes, homes[i] = least[0]
-                heapreplace(least, (n_bytes + self._n_bytes[i], homes[i]))
-        self._homes = homes
-        return {i: homes[i] for i in chunks}
-
-    def bytes_of(self, chunks: Sequence[int]) -> int:
-        """Bytes of some chunks."""
-        return sum(self._n_bytes[i] for i in chunks)
+        known = [home if home in running else None for home in self._homes]
+        found = assign(self.n_bytes, known, sorted(running))
+        self._homes = [old or new for old, new in zip(known, found, strict=True)]
+        return {i: home for i in chunks if (home := self._homes[i]) is not None}
 
     def _running(self, avoid):
         check_client(self._client)
         workers = workers_there(self._client, running=True)
-        with_gpu = {a for a, w in workers.items() if w["resources"].get("GPU")}
+        with_gpu = {address for address, worker in workers.items() if has_gpu(worker)}
         found = with_gpu if self._on_gpu and with_gpu else set(workers)
         return found - avoid or found
 
@@ -86,8 +74,7 @@ def send(client: Client, name: str, chunks: Mapping[int, Any], homes: Homes) -> 
     """Send chunks from this process to workers, past the scheduler where that is possible.
 
     `name` is for keys, and unlike any other; chunks have their numbers in `homes`. Futures come in
-    the order of the chunks. A ClusterError is raised if there are no workers, or none takes the
-    data.
+    the order of the chunks. A `ClusterError` is raised if no worker takes them.
     """
     sent: dict[int, Future] = {}
     try:
@@ -99,7 +86,6 @@ def send(client: Client, name: str, chunks: Mapping[int, Any], homes: Homes) -> 
 
 
 def _send_all(client, name, chunks, homes, sent):
-    """Send chunks; `sent` gets the futures as they come."""
     avoid: set[str] = set()
     n_late: Counter = Counter()
     for _ in range(N_TRIES):
@@ -109,7 +95,7 @@ def _send_all(client, name, chunks, homes, sent):
             by_home[home].append(i)
         for home, members in by_home.items():
             try:
-                n_bytes = homes.bytes_of(members)
+                n_bytes = sum(homes.n_bytes[i] for i in members)
                 keys = {i: key_of(client, name, i, n_late[i]) for i in members}
                 futures = _send_to(client, home, {keys[i]: chunks[i] for i in members}, n_bytes)
                 sent.update((i, futures[keys[i]]) for i in members)
@@ -155,9 +141,18 @@ def _goes_straight(client):
 
 
 def _send_to(client, home, data, n_bytes):
-    """Send data to a worker; returns futures by key."""
     direct, seconds = _goes_straight(client), n_bytes / SLOWEST_BYTES_PER_S
-    delivery = _Delivery()
+    # Of rows on their way, used in the event loop only: a caller that gave up (Ctrl-C, too slow)
+    # may not even know that they were sent.
+    arrived: list[Future] = []
+    refused = threading.Event()
+
+    def came(sending):
+        # What fails after it was given up is nobody's concern.
+        if not sending.cancelled() and sending.exception() is None:
+            arrived.extend(sending.result().values())
+        if refused.is_set():
+            release(arrived)
 
     async def scatter():
         with suppress(Exception):  # a scheduler that takes no code; a lost one will be noticed
@@ -169,7 +164,7 @@ def _send_to(client, home, data, n_bytes):
                 data, workers=[home], direct=direct, hash=False, timeout=GONE_S, asynchronous=True
             )
         )
-        sending.add_done_callback(delivery.came)
+        sending.add_done_callback(came)
         # Ctrl-C cancels what is waited for. A worker that has rows of which the scheduler was not
         # told would keep them for good.
         return await asyncio.shield(sending)
@@ -178,26 +173,6 @@ def _send_to(client, home, data, n_bytes):
         with said_if_slow(f"worker {home} to take rows", seconds):
             return client.sync(scatter, callback_timeout=patience() + seconds)
     except BaseException:
-        client.loop.add_callback(delivery.refuse)
+        refused.set()
+        client.loop.add_callback(release, arrived)
         raise
-
-
-class _Delivery:
-    """Rows on their way, which nobody may wait for when they arrive; used in the event loop only.
-
-    A caller that gave up (Ctrl-C, too slow) may not even know that they were sent.
-    """
-
-    def __init__(self):
-        self._refused, self._arrived = False, []
-
-    def came(self, sending):
-        # What fails after it was given up is nobody's concern.
-        if not sending.cancelled() and sending.exception() is None:
-            self._arrived.extend(sending.result().values())
-        if self._refused:
-            self.refuse()
-
-    def refuse(self):
-        self._refused = True
-        release(self._arrived)

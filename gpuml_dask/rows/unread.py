@@ -24,9 +24,9 @@ from gpuml.divided import Rest, Share
 from gpuml_dask._dask import graph_of
 from gpuml_dask.planning.plan import byte_text
 from gpuml_dask.rows import blocks
-from gpuml_dask.rows.chunked import Rows, lost_chunks, merged
+from gpuml_dask.rows.chunked import Rows, asked_facts, lost_chunks
 from gpuml_dask.rows.inputs import CollectionRows
-from gpuml_dask.waiting import answers, release
+from gpuml_dask.waiting import release
 
 # What more chunks than this are made of is computed once, and kept: a mean of all rows, say. What
 # fewer need is computed for each: rows that were cut at other bounds.
@@ -42,7 +42,7 @@ class Chunk:
     """
 
     packed: bytes
-    values: tuple[Any, ...]
+    values: Sequence[Any]
     shape: tuple[int, ...] | None = None
     dtype: Any = None
 
@@ -50,8 +50,11 @@ class Chunk:
         """The chunk as the collection has it."""
         graph, key, needs = cloudpickle.loads(self.packed)
         for need, value in zip(needs, self.values, strict=True):
-            graph[need] = (partial(_same, value),)  # whatever Dask would take the value for
+            graph[need] = (partial(blocks.same, value),)  # whatever Dask would take the value for
         return dask.get(graph, key)
+
+    def described(self) -> blocks.Facts:
+        return blocks.describe(self.block())
 
     def rows(self) -> Any:
         """The chunk as an array."""
@@ -127,10 +130,6 @@ class Unread:
         return found
 
 
-def _same(value):
-    return value
-
-
 def digest(block: Any) -> str:
     """A hash of a block, which may be a chunk that is computed for it."""
     return blocks.digest(block.rows() if isinstance(block, Chunk) else block)
@@ -150,8 +149,8 @@ def is_kept(source: Any) -> bool:
 def unread_rows(client: Client, name: str, source: CollectionRows, memory: float) -> Rows | None:
     """Rows of a collection whose first chunks stay on workers, and others are computed anew.
 
-    `memory` are the bytes of chunks that may stay. None is returned if all of them may, or if the
-    chunks are no matrices of numbers in CPU memory.
+    `memory` are the bytes of chunks that may stay. None if all of them may, or if chunks are no
+    matrices of numbers in CPU memory.
     """
     facts = source.facts
     if not _is_matrix(facts):
@@ -160,11 +159,8 @@ def unread_rows(client: Client, name: str, source: CollectionRows, memory: float
         return None
     chunks = _Chunks(client, name, source)
     if not facts.complete:
-        word = uuid4().hex
-        first = chunks(range(len(chunks)), word)
-        keys = [(f"describe-{word}", i) for i in range(len(first))]
-        asked = client.map(_described, first, key=keys, pure=False)
-        facts = merged(answers(client, asked, f"the chunks of {name}"), name)
+        first = chunks(range(len(chunks)), uuid4().hex)
+        facts = asked_facts(client, Chunk.described, first, name)
         release(first)
         if not _is_matrix(facts):
             return None
@@ -181,7 +177,7 @@ def unread_rows(client: Client, name: str, source: CollectionRows, memory: float
         made = chunks([there[i] for i in missing], word, shapes, dtype)
         stay = [k for k, i in enumerate(missing) if i < n_stay]
         keys = [(f"rows-of-{name}-{word}", missing[k]) for k in stay]
-        kept = client.map(_rows, [made[k] for k in stay], key=keys, pure=False) if stay else []
+        kept = client.map(Chunk.rows, [made[k] for k in stay], key=keys, pure=False) if stay else []
         for k, future in zip(stay, kept, strict=True):
             made[k] = future
         return made
@@ -209,14 +205,6 @@ def _n_stay(facts, memory):
     row_bytes = int(np.prod(facts.tail or (1,))) * facts.dtype.itemsize
     ends = np.cumsum(facts.sizes or ()) * row_bytes
     return int(np.searchsorted(ends, memory, side="right"))
-
-
-def _described(chunk):
-    return blocks.describe(chunk.block())
-
-
-def _rows(chunk):
-    return chunk.rows()
 
 
 class _Chunks:
@@ -261,7 +249,7 @@ class _Chunks:
         if any(future.cancelled() for future in known.values()):
             raise lost_chunks(self._name)
         return self._client.map(
-            _chunk,
+            Chunk,
             [self._packed[i] for i in which],
             [[known[need] for need in self._needs[i]] for i in which],
             [None if shapes is None else shapes[i] for i in which],
@@ -271,7 +259,6 @@ class _Chunks:
         )
 
     def acquire(self) -> None:
-        """Add a user."""
         self._n_users += 1
 
     def release(self) -> None:
@@ -297,7 +284,3 @@ def _reached(graph, keys, outer):
                 reached[need] = None
                 left.append(need)
     return list(reached)
-
-
-def _chunk(packed, values, shape, dtype):
-    return Chunk(packed, tuple(values), shape, dtype)

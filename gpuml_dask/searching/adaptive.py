@@ -19,17 +19,13 @@ from gpuml_dask.searching.parameters import with_parameters_of_one_device
 from gpuml_dask.searching.search import ClusterSearch
 from gpuml_dask.searching.session import Session
 from gpuml_dask.searching.tasks import with_columns
-from gpuml_dask.waiting import answers, patience
+from gpuml_dask.waiting import answers
 
 
-class AdaptiveClusterSearch(ClusterSearch):
-    """A search on a cluster whose rounds use other rows, or more of something else."""
+class _Halving(ClusterSearch):
+    """Shared parts of successive halving on a cluster."""
 
     in_rounds = True
-
-
-class _Halving(AdaptiveClusterSearch):
-    """Shared parts of successive halving on a cluster."""
 
     def _check_input_parameters(self, X, y, split_params):
         if self._session is not None and isinstance(y, Placed) and is_classifier(self.estimator):
@@ -86,7 +82,7 @@ class HalvingRandomSearchCV(_Halving, halving.HalvingRandomSearchCV):
 
 
 @with_parameters_of_one_device(ignored=("predict_meta", "predict_proba_meta", "transform_meta"))
-class HyperbandSearchCV(AdaptiveClusterSearch, hyperband.HyperbandSearchCV):
+class HyperbandSearchCV(ClusterSearch, hyperband.HyperbandSearchCV):
     """Search over candidates drawn from distributions by Hyperband, on a Dask cluster.
 
     Candidates, tables and winners are those of `gpuml.model_selection.HyperbandSearchCV` for the
@@ -117,6 +113,7 @@ class HyperbandSearchCV(AdaptiveClusterSearch, hyperband.HyperbandSearchCV):
     (69, True)
     """
 
+    in_rounds = True
     _not_by_calls: ClassVar[dict] = {
         **hyperband.HyperbandSearchCV._not_by_calls,
         "fit_timeout": "a model is trained by many tasks, none of which is a fit",
@@ -132,15 +129,14 @@ class HyperbandSearchCV(AdaptiveClusterSearch, hyperband.HyperbandSearchCV):
         if session is None or self._resource() != hyperband.CALLS:
             return super()._make_trainer(X, y, blocks, task, seed)
         self._check_by_calls()
+        labels = y
         if isinstance(y, Placed):
             labels = _labels(session.client, y) if is_classifier(self.estimator) else None
-        else:
-            labels = y
         task = with_classes(self.estimator, labels, task)
         table, task = _table_of(session, X, y, blocks, task)
         order, settings = blocks.order(self.max_iter), {**gpuml.get_config(), "progress": False}
         lesson = Lesson(self.estimator, seed, order, task, settings)
-        return ClusterTrainer(session.client, lesson, blocks, table, patience())
+        return ClusterTrainer(session.client, lesson, blocks, table)
 
 
 def _labels(client: Client, y: Placed) -> np.ndarray:
@@ -153,10 +149,7 @@ def _labels(client: Client, y: Placed) -> np.ndarray:
 
 def _handle(session: Session, x: Any) -> Any:
     """The handle of rows that workers have already, so that `place` makes no copy; else `x`."""
-    for here, there in session.elsewhere:
-        if x is here:
-            return there
-    return x
+    return next((there for here, there in session.elsewhere if x is here), x)
 
 
 def _table_of(

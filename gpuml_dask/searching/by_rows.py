@@ -21,7 +21,7 @@ from gpuml.model_selection.warned import Warned, recorded
 from gpuml.protocol import Group
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.planning.blocks import cut_rows
-from gpuml_dask.planning.plan import Plan, make_plan, memory_of
+from gpuml_dask.planning.plan import Plan, has_gpu, make_plan, memory_of
 from gpuml_dask.planning.worker_kinds import placing_of
 from gpuml_dask.rows.placement import Placed, Table, place
 from gpuml_dask.searching.tasks import with_columns
@@ -62,7 +62,7 @@ class ByRows:
     def __init__(self, job: Job, client: Client):
         self.job, self.client = job, client
         self._own: Table | None = None
-        self._workers: list[str] = []
+        self.workers: list[str] = []  # that have rows
         self._best: dict[int, Any] = {}
 
     def fit(
@@ -80,8 +80,8 @@ class ByRows:
         found = spread.run(_fit_groups, bare, list(groups), refit, filters)
         if found.best is not None:
             self._best[found.best[0]] = found.best[1]
-        self._workers = spread.workers
-        where, unread = number(len(self._workers), "worker"), _unread(self.job)
+        self.workers = spread.workers
+        where, unread = number(len(self.workers), "worker"), _unread(self.job)
         divided = "rows divided" if unread is None else f"rows divided; {unread}"
         steps = [
             replace(step, place=f"{where} ({step.place})", why=f"{step.why}, {divided}")
@@ -97,15 +97,10 @@ class ByRows:
             self.fit([alone], label, refit=candidate)
         return self._best.get(candidate)
 
-    def workers(self) -> str:
-        """Addresses of the workers that have rows."""
-        return ", ".join(self._workers)
-
     def close(self) -> None:
         """Release the rows that were sent to workers."""
         if self._own is not None:
             self._own.close()
-            self._own = None
 
     def _table(self) -> tuple[Table, str | None]:
         """The rows on workers, and the name of the weights among them."""
@@ -175,15 +170,12 @@ def plan_for(
 ) -> Plan:
     """How a round is spread over the existing workers; `n_alone` candidates are in no group."""
     host_only = placing_of(job.estimator).kind == "cpu"
-    of_kind = [one for one in workers.values() if bool(one["resources"].get("GPU")) != host_only]
+    of_kind = [one for one in workers.values() if has_gpu(one) != host_only]
     needs_all = why_not_divided(job) if groups else "candidates are fitted one by one"
+    # A GPU reads block by block what only the memory of its host has room for.
     plan = make_plan(
         _n_bytes(job.X),
-        # A GPU reads block by block what only the memory of its host has room for.
-        [
-            max(memory_of(one), one.get("memory_limit") or 2**62)
-            for one in of_kind or workers.values()
-        ],
+        [max(memory_of(w), w.get("memory_limit") or 2**62) for w in of_kind or workers.values()],
         divisible=needs_all is None,
         some_whole=n_alone > 0,
         asked=dask.config.get(ASKED_PLAN),

@@ -72,16 +72,13 @@ class ClusterTrainer(Trainer):
     """Trains models call by call on workers.
 
     The lesson has a `Column` in place of each array of one value a row. The table is cut as the
-    blocks are, and closed with the trainer. `patience`: seconds to wait for a cluster without
-    workers.
+    blocks are, and closed with the trainer.
     """
 
-    def __init__(
-        self, client: Client, lesson: Lesson, blocks: RowBlocks, table: Table, patience: float
-    ):
+    def __init__(self, client: Client, lesson: Lesson, blocks: RowBlocks, table: Table):
         self.client, self.lesson, self._table = client, lesson, table
         self._inputs = LessonInputs(client, lesson, blocks, table)
-        self._runner = ChainRunner(client, self._inputs, lesson, patience)
+        self._runner = ChainRunner(client, self._inputs, lesson)
         self._title = f"train {model_words(lesson.estimator)}"
         self._numbers: dict[str, int] = {}
         self._legs: list[Leg] = []
@@ -121,8 +118,7 @@ class ClusterTrainer(Trainer):
 
     def model(self, request: Request, result: Result) -> Any:
         leg: Leg = result.state
-        patience = self._runner.patience
-        runner = ChainRunner(self.client, self._inputs, self.lesson, patience, last=model_of)
+        runner = ChainRunner(self.client, self._inputs, self.lesson, last=model_of)
         results: Any = runner.run([leg])
         with closing(results):
             ((_, model),) = results
@@ -162,15 +158,8 @@ class ChainRunner(PlacedRunner):
     Models learn on the kind of worker that they need, as they are fitted there.
     """
 
-    def __init__(
-        self,
-        client: Client,
-        inputs: "LessonInputs",
-        lesson: Lesson,
-        patience: float,
-        last: Any = None,
-    ):
-        super().__init__(client, inputs, patience=patience)
+    def __init__(self, client: Client, inputs: "LessonInputs", lesson: Lesson, last: Any = None):
+        super().__init__(client, inputs)
         self._lesson, self._last = lesson, last or score_leg
         self._kinds, self._kinds_since = Kinds({}), float("-inf")
 

@@ -14,6 +14,7 @@ from gpuml.data import AnySplit
 from gpuml.model_selection.candidates import Plan, Step, refusal_of, tell_unrepeated
 from gpuml.model_selection.evaluate import Job, Results, progress_bar
 from gpuml.model_selection.grown import Grown, why_rounds_anew
+from gpuml.model_selection.resuming import Finished
 from gpuml.model_selection.route import AtOnce, route, warn_of_unused
 from gpuml.model_selection.warned import Warned, tell
 from gpuml.protocol import Group
@@ -43,15 +44,12 @@ class ClusterEvaluator:
     """Evaluates candidates of a job on the workers of a cluster, round after round.
 
     Units of work are groups of candidates, each fitted at once and never cut, and candidates one by
-    one on a split. A worker that gets units gets all rows, once, and results of gpuml's estimators
-    are those of one machine, bit for bit. Groups of much data are fitted with the rows divided
-    (`ByRows`).
+    one on a split. A worker that gets units gets all rows, once. Groups of much data are fitted
+    with the rows divided (`ByRows`).
 
-    `refits`: the candidate of the best mean score is going to be refitted.
-
-    Of all rounds so far, `steps` say what was done, `n_done` is the number of candidates, and
-    `names` are the units of work, as on the dashboard. `grown` is as of gpuml's `Evaluator`, and
-    stays empty.
+    `refits`: the candidate of the best mean score is going to be refitted. Of all rounds so far,
+    `steps` say what was done, `n_done` is the number of candidates, and `names` are the units of
+    work, as on the dashboard. `grown` is as of gpuml's `Evaluator`, and stays empty.
     """
 
     grown: Grown | None = None
@@ -89,11 +87,11 @@ class ClusterEvaluator:
         if n_splits == 0:
             return []
         n_units = min(UNITS, len(candidates) * n_splits)
-        facts = workers_there(self.client, self.on.patience, n_wanted=n_units)
+        facts = workers_there(self.client, n_wanted=n_units)
         if self.on.fit_timeout is not None:
             check_restartable(facts)
         checkpoints = self.on.checkpoints
-        finished = checkpoints.open(self.job, candidates) if checkpoints else None
+        finished = checkpoints.open(self.job, candidates) if checkpoints else Finished()
         placer = Placer(self.job, kinds_among(facts))
         self._round = round_ = Round(self.job, candidates, self.n_done, finished, placer)
         groups = self._groups_of(candidates, round_)
@@ -206,9 +204,7 @@ class ClusterEvaluator:
         self._run_round(round_, [])
 
     def _runner(self, fit_timeout):
-        return PlacedRunner(
-            self.client, self._sent(), patience=self.on.patience, fit_timeout=fit_timeout
-        )
+        return PlacedRunner(self.client, self._sent(), fit_timeout=fit_timeout)
 
     def _note(self, units):
         n_before = len(self.names)
@@ -270,7 +266,7 @@ class ClusterEvaluator:
             # Fit by fit it will be seen which of them ends its worker, if it is a fit.
             return groups
         tell(found.warned, self._told)
-        left = round_.take_divided(groups, found, divided.workers())
+        left = round_.take_divided(groups, found, ", ".join(divided.workers))
         self._by_rows.update(found.results)
         round_.groups.update(
             {n: (group, None) for group in groups for n in group.positions if n in found.results}

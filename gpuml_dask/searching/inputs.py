@@ -95,8 +95,7 @@ class SearchInputs:
     def spread(self, workers: Sequence[str]) -> None:
         """Bring large rows to some workers before there is work.
 
-        Dask would rather give a few units to the one worker that has the rows, one after another,
-        than wait for copies.
+        Dask would rather give a few units to the one worker that has the rows, one after another.
         """
         n_bytes = sum(sent.n_bytes for sent in self._rows.values())
         if n_bytes < SPREAD_BYTES or len(workers) < 2:

@@ -1,14 +1,12 @@
 """Limits of fits: workers tell of tasks that run for too long, and restart themselves.
 
-No thread can be stopped from outside, so a fit ends with its process. The clock is the worker's:
-what a task waits for, its rows or its turn on the evaluator, comes before it begins to count. It
-is the client that decides: it cancels the task, and a worker restarts when it runs a task for
-longer than it may that nobody waits for any more. So no thread is lost to a fit that hangs, also
-where its search was ended by an error or by Ctrl-C, or its client is gone.
+No thread can be stopped from outside, so a fit ends with its process. The clock is the worker's,
+and begins when a task has its rows and its turn on the evaluator. It is the client that decides: it
+cancels the task, and a worker restarts when it runs a task for longer than it may that nobody waits
+for any more, also where the search was ended by an error or by Ctrl-C.
 """
 
 import asyncio
-import logging
 import os
 import threading
 import time
@@ -21,10 +19,9 @@ from typing import Any
 from distributed import Client, get_worker
 from distributed.core import Status
 
+from gpuml_dask.client import in_task
 from gpuml_dask.errors import NO_ANSWER, ClusterError
-from gpuml_dask.waiting import ask
-
-logger = logging.getLogger("gpuml_dask")
+from gpuml_dask.waiting import ask, logger
 
 # Of Dask's events; all searches share it, since the scheduler keeps topics for good.
 TOPIC = "gpuml-fit-timeout"
@@ -49,9 +46,8 @@ IN_A_TASK = (
 
 def check_fit_timeout(seconds: Any) -> None:
     """Raise ValueError for what is neither None nor a positive number of seconds."""
-    if seconds is None:
-        return
-    if isinstance(seconds, bool) or not isinstance(seconds, Real) or not float(seconds) > 0:
+    number = isinstance(seconds, Real) and not isinstance(seconds, bool)
+    if seconds is not None and not (number and float(seconds) > 0):
         raise ValueError(
             f"fit_timeout must be a positive number of seconds, or None, got {seconds!r}."
         )
@@ -62,11 +58,8 @@ def check_restartable(workers: Mapping[str, Mapping[str, Any]]) -> None:
     bare = sorted(address for address, facts in workers.items() if not facts["nanny"])
     if bare:
         raise ClusterError(NO_NANNY.format(bare))
-    try:
-        get_worker()
-    except ValueError:
-        return
-    raise ClusterError(IN_A_TASK)
+    if in_task():
+        raise ClusterError(IN_A_TASK)
 
 
 # ---------------------------------------------------------------- on workers

@@ -23,7 +23,7 @@ from gpuml.model_selection.prefixes import shares_prefixes
 from gpuml.model_selection.resuming import FOUND, Finished
 from gpuml.protocol import Group
 from gpuml_dask.errors import ClusterError, FitTimeoutError
-from gpuml_dask.planning.worker_kinds import Kinds, Placer, Spot
+from gpuml_dask.planning.worker_kinds import Placer, Spot
 from gpuml_dask.searching.by_rows import Found
 from gpuml_dask.searching.running import Killed, Late
 from gpuml_dask.searching.staged import split_unit
@@ -66,12 +66,10 @@ class Round:
         job: Job,
         candidates: Sequence[Mapping[str, Any]],
         first: int,
-        finished: Finished | None = None,
-        placer: Placer | None = None,
+        finished: Finished,
+        placer: Placer,
     ):
-        self.job = job
-        self._finished = Finished() if finished is None else finished
-        self._placer = Placer(job, Kinds({})) if placer is None else placer
+        self.job, self._finished, self._placer = job, finished, placer
         self._n_found = 0
         self._families: dict[tuple[int, int], list[int]] = {}
         self._killed: set[tuple[int, int]] = set()
@@ -109,17 +107,17 @@ class Round:
         """
         grouped = {number for group in groups for number in group.positions}
         missing = [group for group in groups if not self.find_group(group)]
-        alone = [number for number, results in self.table.items() if not results]
+        alone = {n: self.params[n] for n, found in self.table.items() if not found}
         largest_first = sorted(missing, key=lambda group: -len(group.positions))
-        singles = self._split_units([n for n in alone if n not in grouped], n_threads)
+        spots = self._placer.spots({n: each for n, each in alone.items() if n not in grouped})
+        singles = [unit for spot in spots for unit in self._units_of(spot, n_threads)]
         return [*map(self._group_unit, largest_first), *singles]
 
     def more(self, n_threads: int, n_running: int) -> list[Unit]:
         """Units that were held back, as many as workers will need soon.
 
-        Candidates that share steps are cut for the threads there are by then, since each unit fits
-        those steps. The last split of others comes at the end, the longest fits first, so that
-        workers end at about the same time.
+        Candidates that share steps are cut for the threads there are by then. The last split of
+        others comes at the end, the longest fits first, so that workers end together.
         """
         units: list[Unit] = []
         while self._held:
@@ -141,10 +139,6 @@ class Round:
         placing = self._placer.placing({**group.shared, **group.varying[0]})
         return GroupUnit(title, "all folds", group, len(self.job.splits), placing)
 
-    def _split_units(self, numbers, n_threads):
-        spots = self._placer.spots({number: self.params[number] for number in numbers})
-        return [unit for spot in spots for unit in self._units_of(spot, n_threads)]
-
     def _units_of(self, spot: Spot, n_threads):
         estimator, n_splits, numbers = self.job.estimator, len(self.job.splits), spot.candidates
         params = [self.params[number] for number in numbers]
@@ -153,7 +147,8 @@ class Round:
         units: list[Unit] = []
         for split in range(n_splits):
             missing = [family for family in together if not self._find_family(split, family)]
-            part = _Held(spot, split, missing, sharing, is_last=split == n_splits - 1 > 0)
+            is_last = not sharing and split == n_splits - 1 > 0
+            part = _Held(spot, split, missing, sharing, is_last)
             if sharing or part.is_last:
                 self._held.append(part)
             else:
@@ -161,18 +156,13 @@ class Round:
         return units
 
     def _cut(self, held, n_threads):
-        cut = cut_families(
-            held.families,
-            len(self.job.splits),
-            n_threads,
-            sharing=held.sharing,
-            is_last=held.is_last and not held.sharing,
-        )
+        n_splits, how = len(self.job.splits), {"sharing": held.sharing, "is_last": held.is_last}
+        cut = cut_families(held.families, n_splits, n_threads, **how)
         units = [
             self._split_unit(f"x{sum(map(len, p))} fold {held.split + 1}", held.split, p, held.spot)
             for p in cut
         ]
-        if held.is_last and not held.sharing:
+        if held.is_last:
             units.sort(key=lambda unit: -sum(map(self._seconds, unit.candidates)))
         return units
 
@@ -221,20 +211,21 @@ class Round:
 
     def _keep_family(self, split, family):
         spots = {(n, split) for n in family}
-        if all(split in self.table[n] for n in family) and not spots & self._killed:
+        if self._is_known(spots):
             params = [self.params[n] for n in family]
             results = [self.table[n][split] for n in family]
             late = bool(spots & self._late)
             self._finished.put_family(split, params, results, late=late)
 
     def _keep_cut_group(self, group):
-        if group is None:
-            return
-        n_splits = len(self.job.splits)
-        spots = {(n, split) for n in group.positions for split in range(n_splits)}
-        if all(split in self.table[n] for n, split in spots) and not spots & self._killed:
-            rows = [[self.table[n][split] for split in range(n_splits)] for n in group.positions]
+        every = range(len(self.job.splits))
+        if group is not None and self._is_known({(n, s) for n in group.positions for s in every}):
+            rows = [[self.table[n][split] for split in every] for n in group.positions]
             self._finished.put_group(group, rows, late=True)
+
+    def _is_known(self, spots):
+        """Whether there are results of all these fits, none of which ended its worker."""
+        return all(s in self.table[n] for n, s in spots) and not spots & self._killed
 
     # ------------------------------------------------------------ results
 
@@ -320,9 +311,7 @@ class Round:
         n_workers = len({worker for worker, _ in done})
         if why.startswith(TOGETHER) and len(done) > 1:
             why = why.replace(TOGETHER, groups_together(len(done)), 1)
-        n_fits, n_passes = (
-            sum(getattr(step, name) for _, step in done) for name in ("n_fits", "n_passes")
-        )
+        n_fits, n_passes = sum(s.n_fits for _, s in done), sum(s.n_passes for _, s in done)
         reasons = tuple(dict.fromkeys(reason for _, step in done for reason in step.reasons))
         return Step(n_fits, n_passes, f"{number(n_workers, 'worker')} ({place})", why, reasons)
 
@@ -337,9 +326,8 @@ def cut_families(
 ) -> list[list[Sequence[int]]]:
     """Families of each unit of a split, about as many candidates in each unit.
 
-    Candidates of a family must stay together. `n_threads` is their number now; there may be more
-    later. `sharing`: neighbours have work in common. `is_last`: this split alone is to keep all
-    threads busy to the end.
+    Candidates of a family must stay together. `sharing`: neighbours have work in common. `is_last`:
+    this split alone is to keep all threads busy to the end.
 
     >>> cut_families([[0], [1], [2, 3], [4]], n_splits=128, n_threads=0)
     [[[0], [1]], [[2, 3], [4]]]

@@ -10,13 +10,9 @@ Dask runs a task again when its worker dies. What is left to do here:
   fits is a suspect; and a single fit that ends its worker when it runs alone is guilty. Deaths are
   counted here too, because the scheduler forgets about tasks that were cancelled.
 * A unit whose fits take longer than they may (`fit_timeout`) is cancelled, and its worker restarts;
-  its single fits run again, and one that still takes longer is given up. That worker's other units
-  run elsewhere, and no death is counted for them.
-* A task that units need, such as a user's own that makes rows, may end its workers too. Where it
-  does so for a unit that runs alone, that is a `ClusterError` that names the task: nobody's score
-  is at stake.
-* A wait for work that no worker does ends: a closed client, a cluster without workers, or whose
-  workers take no tasks, or a scheduler that does not come back are a `ClusterError`.
+  its single fits run again, and one that still takes longer is given up.
+* A task that units need may end its workers too. Where it does so for a unit that runs alone, that
+  is a `ClusterError` that names the task: nobody's score is at stake.
 """
 
 import queue
@@ -26,20 +22,14 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from distributed import Client, Future, KilledWorker
 
-from gpuml_dask.errors import NO_ANSWER, ClusterError
+from gpuml_dask.errors import NO_ANSWER, SEE_LOGS, ClusterError
 from gpuml_dask.searching.limits import Overrun, check_restarts, overruns
-from gpuml_dask.waiting import (
-    ANSWER_SECONDS,
-    TICK_SECONDS,
-    Wait,
-    ask,
-    threads_of,
-    workers_there,
-)
+from gpuml_dask.waiting import ANSWER_SECONDS, TICK_SECONDS, Wait, ask, threads_of, workers_there
 
 # Deaths of workers that may be chance; the scheduler's own number is the same.
 MOST_DEATHS = 3
@@ -81,20 +71,10 @@ class Runner:
 
     `inputs` are what all units take: ``arguments()`` are futures by name, ``revive()`` makes again
     what was lost, and ``keep_on(workers)`` lets workers keep what they make of them to the end.
-
-    `patience` are the seconds to wait for a cluster that does no work, or whose scheduler does not
-    answer; `fit_timeout` those that workers let each fit take (`limited`).
     """
 
-    def __init__(
-        self,
-        client: Client,
-        inputs: Any,
-        *,
-        patience: float = 60.0,
-        fit_timeout: float | None = None,
-    ):
-        self.client, self.patience = client, patience
+    def __init__(self, client: Client, inputs: Any, *, fit_timeout: float | None = None):
+        self.client = client
         self.fit_timeout: Any = fit_timeout
         self._inputs = inputs
         self._token = uuid.uuid4().hex
@@ -111,7 +91,7 @@ class Runner:
         self._deaths: Counter = Counter()
         self._n_losses = 0
         self._n_late = 0
-        self._wait = Wait(client, "fits", patience + SECONDS_FOR_OTHERS)
+        self._wait = Wait(client, "fits", SECONDS_FOR_OTHERS)
         self._finished: queue.SimpleQueue = queue.SimpleQueue()
         # Raised where no frame has futures: the client has the exception, which has the frames, so
         # that they would never be let go.
@@ -127,11 +107,9 @@ class Runner:
         """Run units and yield each with its result as they come; `add` may be called meanwhile.
 
         ``more(number of threads, number of units that run or wait)`` is called for others from time
-        to time: workers come and go. `workers` are the preferred ones.
-
-        The result is that of the function, a `Killed` or a `Late`. The unit may be a part of
-        another one, if that one's workers died or it took too long. Errors of the function are
-        raised here, and those of tasks that make its arguments.
+        to time: workers come and go. `workers` are the preferred ones. The result is that of the
+        function, a `Killed` or a `Late`; the unit may be a part of another one, if that one's
+        workers died or it took too long.
         """
         try:
             self.add(units, workers=workers)
@@ -161,11 +139,9 @@ class Runner:
     def _add(self, units, workers=()):
         if not units:
             return
-        keys: list = []
-        for unit in units:
-            # Dask groups tasks by the part of the key before the token.
-            number = len(self._submitted) + len(keys) + 1
-            keys.append((f"{unit.title}-{self._token}", f"{unit.label} #{number}"))
+        # Dask groups tasks by the part of the key before the token.
+        numbered = enumerate(units, len(self._submitted) + 1)
+        keys = [(f"{u.title}-{self._token}", f"{u.label} #{number}") for number, u in numbered]
         futures = self._submit(units, keys, workers)
         self._wait.moved()
         for unit, future in zip(units, futures, strict=True):
@@ -213,9 +189,9 @@ class Runner:
         """Values of finished futures, without those that were lost on the way."""
         if not futures:
             return []
-        how = {"futures": futures, "errors": "skip", "asynchronous": True}
+        gather = partial(self.client.gather, futures, errors="skip", asynchronous=True)
         try:
-            values = ask(self.client, self.client.gather, **how)
+            values = ask(self.client, gather)
             if len(values) == len(futures):
                 return list(zip(futures, values, strict=True))
         except (TimeoutError, OSError):
@@ -240,8 +216,7 @@ class Runner:
         else:
             self._error = ClusterError(
                 f"Workers died whenever they computed {error.task!r}, which fits need: a task that "
-                "makes rows, or brings them together. Look at the workers' logs: something ends "
-                "them, or takes their memory."
+                f"makes rows, or brings them together. {SEE_LOGS}"
             )
 
     # ------------------------------------------------------------ who kills workers
@@ -285,7 +260,7 @@ class Runner:
         except NO_ANSWER:
             threads = {}
         if not threads:
-            there = workers_there(self.client, self.patience)
+            there = workers_there(self.client)
             threads = {address: worker["nthreads"] for address, worker in there.items()}
         self._looked, self._n_threads = time.monotonic(), sum(threads.values())
         if threads.keys() != self._workers:
@@ -341,8 +316,7 @@ class Runner:
         self._n_losses += bool(units)
         if self._n_losses > MOST_LOSSES + self._n_late:
             raise ClusterError(
-                f"What the search needs on the workers was lost {MOST_LOSSES} times. Look at the "
-                "workers' logs: something ends them, or takes their memory."
+                f"What the search needs on the workers was lost {MOST_LOSSES} times. {SEE_LOGS}"
             )
         self._inputs.revive()
         self._add(units)

@@ -2,7 +2,9 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from copy import copy
+from functools import partial
 from typing import Any, Self
 
 import dask
@@ -21,7 +23,7 @@ from gpuml.model_selection.explain import Outlook, explain_search
 from gpuml.model_selection.one_pass import OnePassSearch
 from gpuml_dask import predict
 from gpuml_dask._annotations import asked_by
-from gpuml_dask.client import client_for
+from gpuml_dask.client import address_of, client_for
 from gpuml_dask.rows.lazy import lives_on_workers
 from gpuml_dask.rows.placement import Placed
 from gpuml_dask.searching.limits import check_fit_timeout
@@ -138,7 +140,7 @@ class ClusterSearch(OnePassSearch):
             if self.return_predictions:
                 raise ValueError(NO_PREDICTIONS)
             checkpoints = self._checkpoints(fit_timeout=self.fit_timeout)
-            with Session(client, checkpoints, self.fit_timeout) as session:
+            with closing(Session(client, checkpoints, self.fit_timeout)) as session:
                 X, y, params = session.take(self, X, y, params)
                 self._session = session
                 try:
@@ -171,15 +173,15 @@ class ClusterSearch(OnePassSearch):
             if client is None:
                 return explain_search(clone(self), *self._computed(X, y, params))
             search = clone(self)
-            with Session(client, None, self.fit_timeout) as session:
+            with closing(Session(client, None, self.fit_timeout)) as session:
                 X, y, params = session.take(search, X, y, params)
                 search._session = session
                 return explain_search(search, X, y, params)
 
     def _computed(self, X, y, params):
         """Rows of Dask, computed in this process, for a search without a cluster."""
-        here = {name: computed(value, self.scheduler) for name, value in params.items()}
-        return computed(X, self.scheduler), computed(y, self.scheduler), here
+        here = partial(computed, scheduler=self.scheduler)
+        return here(X), here(y), {name: here(value) for name, value in params.items()}
 
     def _stand_in(self, X: Any) -> Any:
         # Nothing is read of it.
@@ -206,16 +208,12 @@ class ClusterSearch(OnePassSearch):
 
     def _format_results(self, candidate_params, n_splits, out, more_results=None):
         results = super()._format_results(candidate_params, n_splits, out, more_results)
+        of_each = [out[i : i + n_splits] for i in range(0, len(out), n_splits)]
         for name in ("worker", "device"):
             if name in out[0]:
-                words = [each[name] for each in out]
-                results[name] = np.array(
-                    [
-                        ", ".join(dict.fromkeys(filter(None, words[i : i + n_splits])))
-                        for i in range(0, len(words), n_splits)
-                    ],
-                    dtype=object,
-                )
+                words = [filter(None, (each[name] for each in some)) for some in of_each]
+                texts = [", ".join(dict.fromkeys(some)) for some in words]
+                results[name] = np.array(texts, dtype=object)
         return results
 
     def visualize(self, filename="mydask", format=None, **kwargs):
@@ -278,19 +276,11 @@ class ClusterSearch(OnePassSearch):
             return score_there(client, self, X, y, params)
 
     predict = _of_best("predict", "Predictions of the best model; of Dask's rows lazily, by block.")
-    predict_proba = _of_best(
-        "predict_proba", "Probabilities of classes by the best model; as `predict`."
-    )
-    predict_log_proba = _of_best(
-        "predict_log_proba", "Logarithms of probabilities of classes; as `predict`."
-    )
-    decision_function = _of_best(
-        "decision_function", "Decision values of the best model; as `predict`."
-    )
+    predict_proba = _of_best("predict_proba", "Probabilities of classes; as `predict`.")
+    predict_log_proba = _of_best("predict_log_proba", "Their logarithms; as `predict`.")
+    decision_function = _of_best("decision_function", "Decision values; as `predict`.")
     transform = _of_best("transform", "Rows transformed by the best model; as `predict`.")
-    inverse_transform = _of_best(
-        "inverse_transform", "Rows as they were before `transform` by the best model; as `predict`."
-    )
+    inverse_transform = _of_best("inverse_transform", "Rows before `transform`; as `predict`.")
     score_samples = _of_best("score_samples", "Scores of single rows; as `predict`.")
 
 
@@ -298,7 +288,7 @@ def _address(client):
     """The address of a client's scheduler; None of one in this process."""
     if not isinstance(client, Client):
         return client
-    address = client.scheduler.address if client.scheduler is not None else None
+    address = address_of(client)
     return None if address is None or address.startswith("inproc") else address
 
 

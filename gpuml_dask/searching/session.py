@@ -1,10 +1,9 @@
 """What a search has on a cluster while it is fitted: a client, its rows, its evaluators."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import cloudpickle
 import dask
@@ -25,9 +24,9 @@ from gpuml_dask.rows.lazy import lives_on_workers
 from gpuml_dask.rows.placement import Placed, Table, place
 from gpuml_dask.searching.by_rows import plan_for
 from gpuml_dask.searching.evaluator import ClusterEvaluator
-from gpuml_dask.sums.divided import fetch, repeated
+from gpuml_dask.sums.divided import repeated
 from gpuml_dask.sums.holders import TaskHolders
-from gpuml_dask.waiting import answers, patience, workers_there
+from gpuml_dask.waiting import answers, workers_there
 
 
 class Session:
@@ -35,7 +34,7 @@ class Session:
 
     `checkpoints` keep finished work, if any. `fit_timeout` are the seconds that a fit of the table
     may take. `elsewhere` are arrays of this process, each with the `Placed` that stands for it on
-    workers. `patience` are the seconds to wait for a cluster that does no work.
+    workers.
     """
 
     def __init__(
@@ -46,7 +45,6 @@ class Session:
     ):
         self.client, self.checkpoints, self.fit_timeout = client, checkpoints, fit_timeout
         self.elsewhere: list[tuple[Any, Placed]] = []
-        self.patience = patience()
         self.evaluators: list[ClusterEvaluator] = []
         self._table: Table | None = None
 
@@ -120,10 +118,10 @@ class Session:
 
         def found():
             # Futures that were lost stay so: each attempt asks for them anew.
-            labels = table.futures(y.name)
-            holders = TaskHolders(self.client, labels, partial(fetch, self.client), "labels")
+            holders = TaskHolders(self.client, table.futures(y.name), "labels")
             try:
-                return divided_splits(cv, _Labels(holders), table.sizes, classifier=True)
+                shares = holders.map(partial(Share, None))
+                return divided_splits(cv, shares, table.sizes, classifier=True)
             finally:
                 holders.futures.release()
 
@@ -136,26 +134,23 @@ class Session:
 
     def outlook(self, job: Job, routes: Sequence[Any]) -> Outlook:
         """The workers that will do the work of some routes, and the speed of a worker."""
-        facts = workers_there(self.client, self.patience)
+        facts = workers_there(self.client)
         groups = [each.group for each in routes if isinstance(each, AtOnce)]
         n_alone = sum(len(r.positions) for r in routes if not isinstance(r, AtOnce))
         divided = plan_for(job, groups, n_alone, facts).mode == "rows"
-        (speed,) = answers(
-            self.client, [self.client.submit(speed_of, "numpy:cpu")], "a worker's speed"
-        )
+        asked = self.client.submit(speed_of, "numpy:cpu")
+        (speed,) = answers(self.client, [asked], "a worker's speed")
+        limit = self.fit_timeout
         return Outlook(
             place=number(len(facts), "worker"),
             speed=speed,
             at_once=len(facts) if divided else 1,
             alone=sum(worker["nthreads"] for worker in facts.values()),
             divided=divided,
-            limit=""
-            if self.fit_timeout is None
-            else f"{self.fit_timeout:g} s for each fit at most",
+            limit="" if limit is None else f"{limit:g} s for each fit at most",
         )
 
     def graph(self) -> dict[str, list[str]]:
-        """A graph of what was done: each unit, and what it needed."""
         return graph_of(name for evaluator in self.evaluators for name in evaluator.names)
 
     def close(self) -> None:
@@ -165,12 +160,6 @@ class Session:
         if self._table is not None:
             self._table.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *exc_info):
-        self.close()
-
     def _value(self, x):
         future = twin(x) if isinstance(x, Future) else self.client.compute(x)
         (value,) = answers(self.client, [future], "a parameter of fit")
@@ -179,24 +168,6 @@ class Session:
     def _values(self, table, name):
         copied = self.client.submit(blocks.host_copy, table.whole(name))
         return answers(self.client, [copied], "values that splits depend on")[0]
-
-
-@dataclass(frozen=True)
-class _Labels:
-    """Holders of shares that consist of labels only, which need no tasks of their own."""
-
-    holders: TaskHolders
-
-    def __len__(self) -> int:
-        return len(self.holders)
-
-    def each(self, function: Callable[..., Any], *args: Any) -> list[Any]:
-        """Results of a function of every share."""
-        return self.holders.each(_of_labels, function, *args)
-
-
-def _of_labels(y, function, *args):
-    return function(Share(None, y), *args)
 
 
 def score_there(client: Client, search: Any, X: Any, y: Any, params: Mapping[str, Any]) -> Any:
@@ -251,8 +222,7 @@ def graph_of(names: Iterable[str]) -> dict[str, list[str]]:
 def draw(graph: Mapping[str, Sequence[str]], **options: Any) -> Any:
     """Draw a graph of names; `options` as for `dask.visualize`.
 
-    Each name is mapped to those that it needs, which stand before it; all lead to the last. An
-    ImportError is raised if graphviz is not installed.
+    Each name is mapped to those that it needs, which stand before it; all lead to the last.
     """
     done: dict[str, Any] = {}
     for name, needed in graph.items():

@@ -39,6 +39,7 @@ from gpuml_dask.searching.tasks import (
     done,
     run_unit,
 )
+from gpuml_dask.waiting import patience
 
 
 @dataclass(frozen=True)
@@ -224,7 +225,7 @@ class PlacedRunner(Runner):
             self._missing_since.pop(name, None)
         for name in asked - kinds.resources:
             self._missing_since.setdefault(name, now)
-        gone = {n for n, since in self._missing_since.items() if now - since > self.patience}
+        gone = {n for n, since in self._missing_since.items() if now - since > patience()}
         waiting = [key for key in self._running if self._demands.get(key, frozenset()) & gone]
         if waiting:
             units, futures = zip(*(self._running.pop(key) for key in waiting), strict=True)

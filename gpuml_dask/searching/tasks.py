@@ -2,8 +2,7 @@
 
 The evaluator of a search on a worker is kept by a `Keeper`, or until there is one by that worker's
 copy of its `Spec`; both are Dask keys. So rows are brought to a device once for all units, and go
-when Dask lets the keys go: when the search ends, or when its client is gone, however that came
-about.
+when Dask lets the keys go: when the search ends, or its client is gone.
 """
 
 import os
@@ -73,10 +72,8 @@ class Spec:
     """What all units of a search have in common, besides rows.
 
     The task has a `Column` in place of each array of one value a row. Settings of gpuml and of
-    scikit-learn, and `warnings.filters`, are the user's: workers do not inherit them. `name` is
-    unlike any other spec's; `search` is the same for specs of the same rows in other splits, as
-    rounds of a search have, and for no others. `fit_timeout` are the seconds that a fit of the
-    table may take.
+    scikit-learn, and `warnings.filters`, are the user's. `name` is unlike any other spec's;
+    `search` is the same for specs of the same rows in other splits, as rounds of a search have.
     """
 
     estimator: Any
@@ -135,9 +132,8 @@ class Kept:
 class Keeper:
     """Keeps a worker's evaluator of a spec for as long as the client holds the keeper's key.
 
-    The copy of a spec does not last as long: where there are several, Dask removes those that no
-    task waits for just then, as between two rounds, or on a worker that has finished before others.
-    Rows would have to be brought to its device again. Of a keeper there is no other copy.
+    Of the copies of a spec Dask removes those that no task waits for just then, as between two
+    rounds, or on a worker that has finished before others. Of a keeper there is no other copy.
     """
 
     kept: Kept | None = None
@@ -166,8 +162,7 @@ class Done:
     """The outcome of a unit, and where it ran.
 
     `value` is a list of (candidate, split, result), an estimator, or the refusal of a group that
-    could not be fitted at once. There may be several steps: candidates of a unit may go several
-    ways.
+    could not be fitted at once.
     """
 
     value: Any

@@ -1,15 +1,14 @@
 """Messages in buffers of fixed sizes, for links whose ends must both know the size beforehand.
 
-A message becomes a head of fixed length and a body. The body travels together with the head in a
-buffer as long as the body of the message before needed, rounded up; the rest, if it has grown
-since, follows once the head has told its length. A solver sends the same command over and over,
-so that nearly always one transfer does.
+A message becomes a head of fixed length and a body, which travels with the head in a buffer as long
+as the body of the message before needed, rounded up; the rest, if it has grown since, follows once
+the head has told its length. A solver repeats its commands: nearly always one transfer does.
 """
 
 import math
 import pickle
 import struct
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -43,27 +42,28 @@ class FramedTransport:
             head, body = link.empty(HEAD_BYTES), link.empty(room)
             link.broadcast([head, body])
             opened = _Opened(link, link.read(head))
-            if opened.n_bytes > room:
-                body = _longer(link, body, opened.n_bytes)
+            n_bytes = opened.n_bytes
+            if n_bytes > room:
+                body = _longer(link, body, n_bytes)
                 link.broadcast([body[room:]])
                 link.wait()
             received = opened.message(body)
         else:
-            opened, head, body = self._packed(message, room)
+            n_bytes, head, body, arrays = self._packed(message, room)
             self._link.broadcast([head, body[:room]])
-            if opened.n_bytes > room:
-                self._link.broadcast([body[room : opened.n_bytes]])
-            received = Message(message.text, opened.arrays(body))
-        self._order_room = room_for(opened.n_bytes)
+            if n_bytes > room:
+                self._link.broadcast([body[room:n_bytes]])
+            received = Message(message.text, arrays)
+        self._order_room = room_for(n_bytes)
         return received
 
     def send(self, message: Message) -> None:
         room, parent = self._reply_room, parent_of(self.rank)
-        opened, head, body = self._packed(message, room)
+        n_bytes, head, body, _ = self._packed(message, room)
         self._link.send(parent, [head, body[:room]])
-        if opened.n_bytes > room:
-            self._link.send(parent, [body[room : opened.n_bytes]])
-        self._reply_room = room_for(opened.n_bytes)
+        if n_bytes > room:
+            self._link.send(parent, [body[room:n_bytes]])
+        self._reply_room = room_for(n_bytes)
 
     def collect(self) -> list[Message]:
         link, rooms = self._link, self._rooms
@@ -88,9 +88,9 @@ class FramedTransport:
         return [each.message(bodies[child]) for child, each in opened.items()]
 
     def _packed(self, message, room):
-        """Head and body in buffers, the body at least as long as the room."""
+        """Length of the body; head and body, at least as long as the room; arrays of the body."""
         link = self._link
-        layout = [_Layout(x.shape, x.dtype.str) for x in message.arrays]
+        layout = [(x.shape, x.dtype.str) for x in message.arrays]
         text = pickle.dumps((message.text, layout), pickle.HIGHEST_PROTOCOL)
         in_head = HEAD_BYTES - _LENGTHS.size
         tail = text[in_head:]
@@ -99,31 +99,16 @@ class FramedTransport:
         link.write(head, _LENGTHS.pack(len(text), n_bytes) + text[:in_head])
         if tail:
             link.write(body[: len(tail)], tail)
-        for x, offset, one in zip(message.arrays, offsets, layout, strict=True):
-            link.view(body, offset, *one)[...] = x
-        return _Packed(link, n_bytes, offsets, layout), head, body
+        arrays = _views(link, body, offsets, layout)
+        for x, there in zip(message.arrays, arrays, strict=True):
+            there[...] = x
+        return n_bytes, head, body, arrays
 
     def abort(self) -> None:
         self._link.abort()
 
     def close(self) -> None:
         self._link.abort()
-
-
-class _Layout(NamedTuple):
-    shape: tuple[int, ...]
-    dtype: str
-
-
-class _Packed(NamedTuple):
-    link: Any
-    n_bytes: int
-    offsets: list[int]
-    layout: list[_Layout]
-
-    def arrays(self, body):
-        pairs = zip(self.offsets, self.layout, strict=True)
-        return [self.link.view(body, offset, *one) for offset, one in pairs]
 
 
 class _Opened:
@@ -140,7 +125,13 @@ class _Opened:
         tail = self._link.read(body[:n_tail]) if n_tail else b""
         text, layout = pickle.loads(self._text + tail)
         offsets, _ = _offsets(n_tail, layout)
-        return Message(text, _Packed(self._link, self.n_bytes, offsets, layout).arrays(body))
+        return Message(text, _views(self._link, body, offsets, layout))
+
+
+def _views(link, body, offsets, layout):
+    """Arrays of some shapes and dtypes, which stand in a body."""
+    pairs = zip(offsets, layout, strict=True)
+    return [link.view(body, offset, *one) for offset, one in pairs]
 
 
 def _offsets(start, layout):

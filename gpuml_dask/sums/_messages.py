@@ -33,9 +33,7 @@ FAN_IN = 8
 
 
 def parent_of(rank: int) -> int:
-    """The rank to which a rank sends its answers, together with those it has received.
-
-    Ranks below one are neighbours, so that most of their sums are of neighbouring pieces.
+    """The rank to which a rank sends its answers, and those of its children, its neighbours.
 
     >>> [parent_of(rank) for rank in (1, 7, 8, 9, 63, 64, 72, 100)]
     [0, 0, 0, 8, 56, 0, 64, 96]
@@ -100,14 +98,10 @@ class Alone:
     def collect(self) -> list[Message]:
         return []
 
-    def send(self, message: Message) -> None:
-        """Nobody to send to."""
+    def send(self, message: Message | None = None) -> None:
+        """Nobody to talk to."""
 
-    def abort(self) -> None:
-        """Nothing to end."""
-
-    def close(self) -> None:
-        """Nothing to end."""
+    abort = close = send
 
 
 # What is sent starts at multiples of this, as new memory of CuPy does.

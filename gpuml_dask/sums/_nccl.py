@@ -1,12 +1,10 @@
 """Buffers between GPUs of several processes, by NCCL through CuPy's binding.
 
-Everything goes through a stream of its own that no other work waits for: a rank that waits for
-the next command has a kernel waiting on its GPU, which must not hold up copies that Dask makes for
-other workers. Memory belongs to the stream of the caller. Transfers begin after the work queued
-there, and buffers are kept until the transfers are seen to be done.
-
-The host never blocks in CUDA. It looks again and again whether the transfers are done, and so
-notices when it is told to stop waiting for a rank that is gone.
+Everything goes through a stream of its own: a rank that waits for the next command has a kernel
+waiting on its GPU, which must not hold up copies that Dask makes for other workers. Transfers begin
+after the work queued on the stream of the caller, and buffers are kept until they are done. The
+host never blocks in CUDA, but looks again and again, and so notices when it is told to stop waiting
+for a rank that is gone.
 """
 
 import threading

@@ -1,11 +1,9 @@
 """Ranks of a communicator: rank 0 drives, the others serve.
 
-The driver needs sums over all rows. Each of its commands, a function with arguments, goes to every
-rank; each rank calls the function on its pieces, and the results come to rank 0 by a tree of ranks,
-which combine what they can on the way. Which results are combined, and in which order, follows from
-the positions of the pieces alone, so that results are the same to the last bit for any number of
-ranks and any division of the pieces.
-
+Each command of the driver, a function with arguments, goes to every rank; each calls the function
+on its pieces, and the results come to rank 0 by a tree of ranks, which combine what they can on the
+way. Which results are combined, and in which order, follows from the positions of the pieces alone,
+so that they are the same to the last bit for any number of ranks and any division of the pieces.
 Nothing here depends on Dask, or on how a `Transport` carries messages.
 """
 
@@ -31,9 +29,8 @@ Runs = dict[tuple[int, int], Any]
 def fold(known: Runs, start: int, stop: int, combine: Callable[[Any, Any], Any]) -> Runs:
     """Combine known runs of some pieces by the fixed tree, into as few runs as possible.
 
-    The tree combines neighbours two by two, level after level, as `gpuml.divided.tree` does. A
-    rank that holds neighbours can so combine them before it sends anything, and the outcome is
-    the same as if nobody had.
+    The tree combines neighbours two by two, level after level, as `gpuml.divided.tree` does,
+    whether or not a rank that holds neighbours has combined them before.
     """
     starts = sorted(first for first, _ in known)
 
@@ -57,7 +54,7 @@ def fold(known: Runs, start: int, stop: int, combine: Callable[[Any, Any], Any])
 
 
 class Order(NamedTuple):
-    """A command of rank 0: what to do with which pieces."""
+    """A command of rank 0: a method of `Rank`, and what to do with which pieces."""
 
     kind: str
     function: Any = None
@@ -103,7 +100,7 @@ class Rank:
                 for name in order.forget:
                     self._held.pop(name, None)
                 self._last = order
-                result = _KINDS[order.kind](self, order) or {}
+                result = getattr(self, f"_{order.kind}")(order) or {}
             return Reply(result)
         except _PieceFailed as failure:
             return Reply(error=failure.__cause__, failed_at=failure.position)
@@ -149,15 +146,6 @@ class Rank:
         self.stopped = True
 
 
-_KINDS: dict[str, Callable[[Rank, Order], Any]] = {
-    "positions": Rank._positions,
-    "map": Rank._map,
-    "each": Rank._each,
-    "total": Rank._total,
-    "stop": Rank._stop,
-}
-
-
 def serve(transport: Transport, pieces: Mapping[int, Any]) -> None:
     """Execute the commands of rank 0 on the pieces of this rank, until the command to stop.
 
@@ -166,7 +154,9 @@ def serve(transport: Transport, pieces: Mapping[int, Any]) -> None:
     rank = Rank(pieces, transport.place)
     try:
         while not rank.stopped:
-            own = _told(rank.obey(transport.broadcast()), transport)
+            own = rank.obey(transport.broadcast())
+            if own.error is not None:
+                own = own._replace(error=_portable(own.error, transport))
             reply = rank.joined([own, *map(decode, transport.collect())])
             transport.send(_encoded(reply, transport))
             del own, reply  # what they hold may be large
@@ -179,15 +169,8 @@ def _encoded(reply, transport):
     try:
         return encode(reply, transport.carries)
     except Exception as error:  # a result that cannot be pickled
-        reply = _told(Reply(error=error, failed_at=sys.maxsize), transport)
+        reply = Reply(error=_portable(error, transport), failed_at=sys.maxsize)
         return encode(reply, transport.carries)
-
-
-def _told(reply, transport):
-    """A reply whose error, if it has one, can be sent."""
-    if reply.error is None:
-        return reply
-    return reply._replace(error=_portable(reply.error, transport))
 
 
 def _portable(error, transport):
@@ -208,8 +191,7 @@ class Driver:
     """Pieces of all ranks, as rank 0 sees them: `gpuml.data.Holders`.
 
     To be used in a ``with`` block, at whose end the other ranks stop serving. `pieces` are those of
-    rank 0, by position among all. A ValueError is raised if the pieces of all ranks are not
-    numbered 0, 1, 2, ...
+    rank 0, by position among all.
     """
 
     def __init__(self, transport: Transport, pieces: Mapping[int, Any]):
@@ -293,15 +275,12 @@ class _Ranks:
         self._later.append(self._encoded(order))
 
     def command(self, order) -> Mapping[Any, Any]:
-        """Send an order to all ranks, and return their merged results.
-
-        Rank 0 takes its order from the message too: whatever a trip does to arguments, it does to
-        those of all ranks.
-        """
+        """Send an order to all ranks, and return their merged results."""
         self._check()
         message = joined([*self._later, self._encoded(order)])
         self._later = []
         try:
+            # From the message too: what a trip does to arguments, it does to those of all ranks.
             own = self._own.obey(self.transport.broadcast(message))
             answers = self.transport.collect()
         except BaseException:

@@ -1,19 +1,17 @@
 """GPU workers of a cluster that sum over their rows together, without Dask between the steps.
 
-An iterative solver needs a sum over all rows at each step, some thousand times, and a Dask task
-takes longer than the sum. So one task per worker is enough for a whole fit: that of rank 0 drives
-the solver, the others serve it, and between them goes NCCL. A group of workers keeps its
-communicator until the client is closed, or until one of them joins another group.
+An iterative solver needs a sum over all rows at each step, and a Dask task takes longer than the
+sum. So one task per worker does a whole fit: that of rank 0 drives the solver, the others serve it,
+and between them goes NCCL. A group of workers keeps its communicator until the client is closed, or
+until one of them joins another group.
 
 Two runs that got some workers each would wait for each other forever. So runs queue on the
-scheduler: each begins when no earlier one has any of its workers. Runs of clients that have left
-are dropped, and those that a client has ended when it begins its next: the message that ends a run
-may be lost. Dask's `MultiLock` would keep them, and its `Lock` takes a message for each worker.
+scheduler. Runs of clients that have left are dropped, and those that a client has ended when it
+begins its next: the message that ends a run may be lost. Dask's `MultiLock` would keep them.
 
-A worker may die at any moment. Then the client, which looks at the workers while it waits, cancels
-the tasks of the others; each of them watches whether it was cancelled and ends its part of the
-communicator, from a thread of its own, since the thread of the task waits for the rank that is
-gone. The same happens when the client is gone, because its tasks are then cancelled by Dask.
+When a worker dies, the client, which looks at the workers while it waits, cancels the tasks of the
+others; each of them watches whether it was cancelled and ends its part of the communicator, from a
+thread of its own. The same happens when the client is gone, since Dask then cancels its tasks.
 """
 
 import contextlib
@@ -23,20 +21,21 @@ import time
 import uuid
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from distributed import Client, Future, KilledWorker, get_worker
 from distributed.core import Status
 
-from gpuml.data import Place, aligned
+from gpuml.data import aligned
 from gpuml.divided import small_arrays
 from gpuml_dask._annotations import submit_near
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.sums._messages import Alone, RankLost, Transport
 from gpuml_dask.sums._nccl import NcclTransport
 from gpuml_dask.sums._ranks import Driver, serve
-from gpuml_dask.waiting import Report, Wait, ask, check_client, release, threads_of, workers_there
+from gpuml_dask.waiting import Report, Wait, ask, check_client, release, threads_of
 
 __all__ = ["Collective", "RankLost", "collective_of"]
 
@@ -87,24 +86,24 @@ class Collective:
         pieces_by_worker: Mapping[str, Mapping[int, Any]],
         *args: Any,
         build: Callable[..., Any] | None = None,
-        workers: Sequence[str] | None = None,
     ) -> Any:
         """Call ``function(holders, *args)`` on one of the workers, while the others serve it.
 
-        Runs of the same workers, also those of other clients, take turns; others do not wait. The
-        function is given `gpuml.data.Holders` of the pieces, which are good until it returns.
+        Runs of the same workers, also those of other clients, take turns. The function is given
+        `gpuml.data.Holders` of the pieces, which are good until it returns.
 
-        `pieces_by_worker` has for the address of each worker its pieces (futures, or lists of
-        futures for `build`), by position among all pieces. Pieces that are on another worker are
-        copied there. `build` makes a piece of the results of a list of futures, on the worker.
-        `workers` are the addresses in the order of `in_order`, where the caller knows it.
+        `pieces_by_worker` has for the address of each worker, in the order of the ranks, its pieces
+        (futures, or lists of futures for `build`), by position among all pieces. Pieces that are on
+        another worker are copied there. `build` makes a piece of the results of a list of futures,
+        on the worker.
 
         `RankLost` is raised if a worker that takes part is gone or goes, or one of the pieces is
         lost; the next run makes a new communicator. Otherwise whatever the function raises, or
         functions that it passes on raise on any worker.
         """
-        workers = self._in_order(pieces_by_worker) if workers is None else list(workers)
+        workers = list(pieces_by_worker)
         with self._turn(workers):
+            self._look(workers)
             members = self._joined(workers)
             label = f"{getattr(function, '__name__', 'run')}-{uuid.uuid4().hex}"
             calls: dict[str, tuple] = {}
@@ -159,13 +158,6 @@ class Collective:
         may = begin(over=over)
         self._over.difference_update(over)
         return may
-
-    def _in_order(self, addresses) -> list[str]:
-        known = workers_there(self.client)
-        missing = sorted(set(addresses) - set(known))
-        if missing:
-            raise RankLost(f"No such workers: {', '.join(missing)}.")
-        return in_order(addresses, known)
 
     def _joined(self, workers) -> Sequence[Future | None]:
         """The membership of each worker, in an existing communicator or a new one."""
@@ -348,23 +340,23 @@ def _join(transport: Any, invitation: Any, rank: int, size: int) -> Member:
     raise RankLost(f"Rank {rank} of {size} was told to stop waiting for the others.")
 
 
+@dataclass(frozen=True)
 class _Part:
     """What a worker needs to know of a run."""
 
-    def __init__(self, rank: int, positions: list[int], transport: Any, build: Any):
-        self.rank = rank
-        self._positions, self._build = positions, build
-        self.here: Callable[[], Place] = transport.here
+    rank: int
+    positions: Sequence[int]
+    transports: Any
+    build: Any
 
     def own(self, held: list[Any]) -> dict[int, Any]:
         """The pieces of this rank by their positions; of arrays it does not matter who had them."""
-        build = self._build
-        pieces = [aligned(x) if build is None else build(*x) for x in held]
-        return dict(zip(self._positions, pieces, strict=True))
+        pieces = [aligned(x) if self.build is None else self.build(*x) for x in held]
+        return dict(zip(self.positions, pieces, strict=True))
 
     def transport(self, member: Member | None) -> Transport:
         if member is None:
-            return Alone(self.here())
+            return Alone(self.transports.here())
         if member.transport is None:
             raise RankLost(f"Rank {self.rank} is not on this worker any more.")
         return member.transport

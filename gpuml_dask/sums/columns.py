@@ -21,7 +21,7 @@ from gpuml_dask.rows import blocks
 from gpuml_dask.rows.inputs import check_matrix
 from gpuml_dask.rows.placement import Table
 from gpuml_dask.rows.sending import gpu_resources
-from gpuml_dask.sums.divided import fetch, repeated
+from gpuml_dask.sums.divided import repeated
 from gpuml_dask.sums.holders import Futures, TaskHolders
 from gpuml_dask.waiting import in_touch
 
@@ -44,9 +44,7 @@ def fit_columns(estimator: Any, table: Table, find: Find, label: str) -> dict[st
     resources = (gpu_resources(client) if on_gpu else None) or {}
 
     def attempt() -> Any:
-        fetched = partial(fetch, client)
-        pieces = table.blocks("X")
-        holders = TaskHolders(client, pieces, fetched, label, resources, futures=futures)
+        holders = TaskHolders(client, table.blocks("X"), label, resources, futures=futures)
         return find(clone(estimator), holders, table)
 
     try:

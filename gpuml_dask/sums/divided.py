@@ -1,6 +1,6 @@
 """Work on rows that are divided over workers: by tasks where there are CPUs, by NCCL between GPUs.
 
-`run_divided` calls a function with `gpuml.divided.DividedRows`. On CPU workers it runs in this
+`Spread.run` calls a function with `gpuml.divided.DividedRows`. On CPU workers it runs in this
 process, and each sum that it asks for is a tree of tasks. On GPU workers it runs on one of them,
 and sums go from GPU to GPU.
 """
@@ -15,27 +15,22 @@ from uuid import uuid4
 
 import dask
 from dask.utils import parse_bytes
-from distributed import Client, Future, KilledWorker
+from distributed import Client, Future
 
 from gpuml import get_config
 from gpuml.data import Holders
 from gpuml.divided import DividedRows, Share
 from gpuml_dask._annotations import submit_near
+from gpuml_dask.errors import SEE_LOGS
 from gpuml_dask.planning.blocks import assign, cut_rows
+from gpuml_dask.planning.plan import has_gpu
 from gpuml_dask.planning.worker_kinds import kinds_among
+from gpuml_dask.rows.blocks import same
 from gpuml_dask.rows.placement import Table
 from gpuml_dask.rows.unread import Chunk, Unread
 from gpuml_dask.sums.collective import RankLost, collective_of, in_order
-from gpuml_dask.sums.holders import Futures, Lost, TaskHolders, WorkersDied
-from gpuml_dask.waiting import (
-    ask,
-    check_client,
-    gathered,
-    in_touch,
-    release,
-    wait_until_done,
-    workers_there,
-)
+from gpuml_dask.sums.holders import Futures, Lost, TaskHolders, WorkersDied, fetch
+from gpuml_dask.waiting import ask, in_touch, workers_there
 
 # Dask's setting: bytes of a block of rows, in place of the usual ones. Other blocks give other
 # rounding.
@@ -49,23 +44,6 @@ MOST_REPEATS = 20
 WORTH_A_GPU = 64 * 2**20
 
 
-def run_divided(
-    table: Table,
-    function: Callable[..., Any],
-    *args: Any,
-    label: str,
-    weight: str | None = None,
-) -> Any:
-    """``function(rows, *args)`` with the rows of a table, divided over the workers that have them.
-
-    The function, of a module, must give the same result whenever it is called: it is called again
-    if a worker is lost with rows that no other worker has. `label` names tasks on the dashboard,
-    `weight` the column of weights. A `ClusterError` is raised if there are no workers, the client
-    is closed, or lost rows cannot be made again; otherwise whatever the function raises.
-    """
-    return Spread(table, label, weight).run(function, *args)
-
-
 def repeated(table: Table, function: Callable[..., Any], *args: Any) -> Any:
     """Call a function, and call it again whenever workers with rows were lost meanwhile."""
     for _ in range(MOST_REPEATS):
@@ -73,10 +51,7 @@ def repeated(table: Table, function: Callable[..., Any], *args: Any) -> Any:
             return function(*args)
         except (Lost, RankLost):
             _revive(table)
-    raise WorkersDied(
-        f"Rows were lost with their workers {MOST_REPEATS} times. Look at the workers' logs: "
-        "something ends them, or takes their memory."
-    )
+    raise WorkersDied(f"Rows were lost with their workers {MOST_REPEATS} times. {SEE_LOGS}")
 
 
 def _revive(table):
@@ -86,10 +61,11 @@ def _revive(table):
 
 
 class Spread:
-    """The rows of a table as pieces on workers, for one run of `run_divided`.
+    """The rows of a table as pieces on workers, for one run.
 
-    `facts` are the scheduler's description of each worker, if it was just requested. After the run,
-    `workers` are the addresses of those that had rows.
+    `label` names tasks on the dashboard, `weight` the column of weights. `facts` are the
+    scheduler's description of each worker, if it was just requested. After the run, `workers` are
+    the addresses of those that had rows.
     """
 
     def __init__(
@@ -106,7 +82,11 @@ class Spread:
         self.workers: list[str] = []
 
     def run(self, function: Callable[..., Any], *args: Any) -> Any:
-        """What `run_divided` returns."""
+        """``function(rows, *args)`` with the rows, divided over the workers that have them.
+
+        The function, of a module, must give the same result whenever it is called: it is called
+        again if a worker is lost with rows that no other worker has.
+        """
         try:
             with in_touch(self.table.client):
                 return repeated(self.table, self._call, function, args)
@@ -114,7 +94,6 @@ class Spread:
             self.futures.release()
 
     def _call(self, function: Callable[..., Any], args: Sequence[Any]) -> Any:
-        """Call a function with the rows, where sums of them come together."""
         facts = self._facts or workers_there(self.table.client)
         self._facts = None  # another attempt is made because a worker is gone
         gpus = self._gpus(facts)
@@ -128,10 +107,8 @@ class Spread:
             fields, pieces = self._on_gpus(spans, gpus)
             self.workers = list(pieces)
             shape = (sizes, self.table.shape[1], settings, self._names())
-            run = collective_of(client).run
-            rest = (shape, function, tuple(args))
-            build = partial(_share, names=fields)
-            return run(_with_rows, pieces, *rest, build=build, workers=self.workers)
+            rest, build = (shape, function, tuple(args)), partial(_share, names=fields)
+            return collective_of(client).run(_with_rows, pieces, *rest, build=build)
         if not self._on_gpu:
             # Work on rows in CPU memory is for CPU workers, where some declare to be that.
             self._demand = kinds_among(facts).demand("cpu")
@@ -139,7 +116,6 @@ class Spread:
         holders = TaskHolders(
             client,
             shares,
-            partial(fetch, client),
             self.label,
             resources=self._demand,
             make=partial(self._made_again, spans),
@@ -163,11 +139,6 @@ class Spread:
             size, joined = GPU_BLOCK, GPU_JOINED
         return cut_rows(table.n_rows, row_bytes, chunks, block_bytes=size, joined_bytes=joined)
 
-    def _shares(self, spans, positions) -> list[Future]:
-        """Shares of rows at some positions, where their rows are."""
-        fields, columns = self._columns(spans, positions)
-        return self._made(fields, columns, positions)
-
     def _on_gpus(self, spans, workers) -> tuple[list[str], dict[str, dict[int, list[Future]]]]:
         """Names of the columns of a share, and the pieces of each worker by position.
 
@@ -178,27 +149,20 @@ class Spread:
         pieces = [list(piece) for piece in zip(*columns, strict=True)]
         sizes = [stop - start for start, stop in spans]
         owners, held_by = owners_of(self.table.client, pieces, sizes, workers)
-        moves = [
-            (i, j)
+        word = uuid4().hex
+        homes = {
+            (f"move-{word}", i, j): owner
             for i, (piece, owner) in enumerate(zip(pieces, owners, strict=True))
             for j, column in enumerate(piece)
             if owner not in held_by[column.key]
-        ]
-        moved = self._moved([(pieces[i][j], owners[i]) for i, j in moves])
-        for (i, j), future in zip(moves, moved, strict=True):
-            pieces[i][j] = future
-        if moved:
-            fetch(self.table.client, moved, values=False)
+        }
+        if homes:
+            client, tasks = self.table.client, {k: (same, pieces[k[1]][k[2]]) for k in homes}
+            moved = self.futures.add(submit_near(client, tasks, homes))
+            for (_, i, j), future in zip(homes, moved, strict=True):
+                pieces[i][j] = future
+            fetch(client, moved, values=False)
         return fields, by_worker(pieces, owners, workers)
-
-    def _moved(self, futures) -> list[Future]:
-        """Copies of futures, each on a given worker, unless that worker has gone."""
-        if not futures:
-            return []
-        word = uuid4().hex
-        homes = {(f"move-{word}", i): worker for i, (_, worker) in enumerate(futures)}
-        tasks = {key: (_same, each) for key, (each, _) in zip(homes, futures, strict=True)}
-        return self.futures.add(submit_near(self.table.client, tasks, homes))
 
     def _columns(self, spans, positions) -> tuple[list[str], list[list[Future]]]:
         """Rows of X, y and weights between bounds, and what a share calls them."""
@@ -211,13 +175,13 @@ class Spread:
             self.futures.add(column)
         return ["weight" if name == self.weight else name for name in wanted], columns
 
-    def _made(self, fields, columns, positions) -> list[Future]:
-        token = uuid4().hex
+    def _shares(self, spans, positions) -> list[Future]:
+        """Shares of rows at some positions, where their rows are."""
+        fields, columns = self._columns(spans, positions)
+        token, demand = uuid4().hex, self._demand or None
         keys = [f"share-{token}-{i}" for i in positions]
-        client = self.table.client
-        options: dict[str, Any] = {"resources": self._demand} if self._demand else {}
-        made = client.map(_share, *columns, key=keys, names=fields, pure=False, **options)
-        return self.futures.add(made)
+        submit = partial(self.table.client.map, key=keys, pure=False, resources=demand)
+        return self.futures.add(submit(_share, *columns, names=fields))
 
     def _made_again(self, spans, lost) -> list[Future]:
         """Shares whose rows were lost; the rows are sent again first."""
@@ -252,7 +216,7 @@ def gpus_for(
     worth_it = on_gpu or setting == "cuda" or n_bytes >= WORTH_A_GPU
     if setting == "cpu" or not worth_it:
         return []
-    return in_order((a for a, worker in facts.items() if worker["resources"].get("GPU")), facts)
+    return in_order((a for a, worker in facts.items() if has_gpu(worker)), facts)
 
 
 def owners_of(
@@ -296,35 +260,5 @@ def _share(*columns, names):
     return Share(**given)
 
 
-def _same(x):
-    return x
-
-
 def _with_rows(holders: Holders, shape, function, args):
-    """On a worker: the rows of all ranks, and what is to be done with them."""
     return function(DividedRows(holders, *shape), *args)
-
-
-def fetch(client: Client, futures: Sequence[Future], *, values: bool = True) -> list[Any]:
-    """Results of tasks, waited for as long as the cluster is at work.
-
-    `Lost` is raised if something that they need was lost with its worker, `WorkersDied` if workers
-    died whenever they ran one of them, and a `ClusterError` as of `wait_until_done`.
-    """
-    try:
-        if values:
-            return gathered(client, futures, "sums over rows")
-        wait_until_done(client, futures, "rows on workers")
-        return []
-    except CancelledError as error:
-        check_client(client)
-        raise Lost(str(error)) from error
-    except KilledWorker as error:
-        raise WorkersDied(
-            f"Workers died whenever they computed {error.task}. Look at the workers' logs: "
-            "something ends them, or takes their memory."
-        ) from error
-    except BaseException:
-        # The client keeps an error with its traceback, whose frames keep the futures.
-        release(futures)
-        raise

@@ -8,6 +8,7 @@ because a piece depends on rows that were sent, those pieces and the sum are req
 import operator
 import weakref
 from collections.abc import Callable, Sequence
+from concurrent.futures import CancelledError
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -15,15 +16,15 @@ from typing import Any
 from dask.sizeof import sizeof
 from dask.tokenize import tokenize
 from dask.utils import funcname
-from distributed import Client, Future
+from distributed import Client, Future, KilledWorker
 
 from gpuml.data import Absent, Batch, Folds
 from gpuml.divided import HOST, Place, Share, moved, tree
 from gpuml.solvers.loss_rows import LossRows
-from gpuml_dask.errors import ClusterError
+from gpuml_dask.errors import SEE_LOGS, ClusterError
 from gpuml_dask.planning.blocks import neighbours
 from gpuml_dask.rows.unread import Unread
-from gpuml_dask.waiting import in_touch
+from gpuml_dask.waiting import check_client, gathered, in_touch, release, wait_until_done
 
 # Times that workers may die while they work on one sum, which is more than Dask's number for tasks.
 MOST_LOSSES = 6
@@ -40,6 +41,30 @@ class WorkersDied(ClusterError):
     """Workers died whenever they did something: it may be what ends them."""
 
 
+def fetch(client: Client, futures: Sequence[Future], *, values: bool = True) -> list[Any]:
+    """Results of tasks, waited for as long as the cluster is at work.
+
+    `Lost` is raised if something that they need was lost with its worker, `WorkersDied` if workers
+    died whenever they ran one of them.
+    """
+    try:
+        if values:
+            return gathered(client, futures, "sums over rows")
+        wait_until_done(client, futures, "rows on workers")
+        return []
+    except CancelledError as error:
+        check_client(client)
+        raise Lost(str(error)) from error
+    except KilledWorker as error:
+        raise WorkersDied(
+            f"Workers died whenever they computed {error.task}. {SEE_LOGS}"
+        ) from error
+    except BaseException:
+        # The client keeps an error with its traceback, whose frames keep the futures.
+        release(futures)
+        raise
+
+
 class Futures:
     """All futures of some work, to be released when it is over, however it ends.
 
@@ -51,29 +76,26 @@ class Futures:
         self._alive: weakref.WeakValueDictionary[int, Future] = weakref.WeakValueDictionary()
 
     def add(self, futures: list[Future]) -> list[Future]:
-        """The same futures, noted."""
+        """Note futures; returns them."""
         self._alive.update((id(future), future) for future in futures)
         return futures
 
     def release(self) -> None:
         """Release those that are still held."""
-        for future in list(self._alive.values()):
-            future.release()
+        release(list(self._alive.values()))
 
 
 @dataclass(frozen=True)
 class TaskHolders:
     """Pieces that are futures, in the order of the rows; lost ones are replaced.
 
-    `fetch` waits for results in bounded time. `label` names tasks on the dashboard, `resources` are
-    Dask's, `place` is the memory of this process. `make` makes pieces again that were lost with
-    rows that were sent; without it, their loss is an error. `futures` notes whatever is made, for
-    release.
+    `label` names tasks on the dashboard, `resources` are Dask's. `make` makes pieces again that
+    were lost with rows that were sent; without it, their loss is an error. `futures` notes whatever
+    is made, for release.
     """
 
     client: Client
     pieces: list[Future]
-    fetch: Callable[[list[Future]], list[Any]]
     label: str
     resources: dict[str, float] = field(default_factory=dict)
     place: Place = HOST
@@ -90,11 +112,11 @@ class TaskHolders:
         # those.
         bare = replace(self, pieces=[])
         submit = partial(bare._submit, _result, function, args, each_with)
-        make = None if self.make is None else partial(_made_again, self.make, submit)
+        make = self.make and partial(_made_again, self.make, submit)
         return replace(self, pieces=submit(self.pieces, range(len(self))), make=make)
 
     def each(self, function: Callable[..., Any], *args: Any) -> list[Any]:
-        return self._answers(lambda: self._host_results(function, args))
+        return self._answers(partial(self._host_results, function, args))
 
     def total(
         self,
@@ -119,21 +141,21 @@ class TaskHolders:
             self._make_lost()
             return gather()
 
-        return replace(self, pieces=gather(), make=None if self.make is None else make)
+        return replace(self, pieces=gather(), make=self.make and make)
 
     def _answers(self, ask: Callable[[], list[Future]]) -> list[Any]:
         """Results of tasks, which are submitted again where pieces were lost."""
         for _ in range(MOST_LOSSES):
             try:
                 with in_touch(self.client):
-                    return self.fetch(ask())
+                    return fetch(self.client, ask())
             except Lost:
                 if self.make is None:
                     raise
                 self._make_lost()
         raise WorkersDied(
             f"Workers died {MOST_LOSSES} times while one sum over the rows was computed "
-            f"({self.label}). Look at their logs: something ends them, or takes their memory."
+            f"({self.label}). {SEE_LOGS}"
         )
 
     def _make_lost(self):
@@ -150,8 +172,7 @@ class TaskHolders:
     def _combined(self, left, combine):
         while len(left) > 1:
             groups = neighbours(left)
-            name = f"sum-{self.label}"
-            keys = [f"{name}-{tokenize(group[0].key, len(left))}" for group in groups]
+            keys = [f"sum-{self.label}-{tokenize(g[0].key, len(left))}" for g in groups]
             made = self.client.map(_combined, groups, key=keys, combine=combine, pure=False)
             left = self.futures.add(made)
         return left
@@ -159,12 +180,11 @@ class TaskHolders:
     def _submit(self, task, function, args, each_with, pieces, positions):
         if not pieces:
             return []
-        name = f"{funcname(function).strip('_').replace('_', ' ')} of {self.label}"
-        name = name.replace(" ", "-")
+        verb = funcname(function).strip("_").replace("_", "-")
+        name = f"{verb}-of-{self.label}".replace(" ", "-")
         own = [()] * len(pieces) if each_with is None else [(each_with[i],) for i in positions]
         # Never the same key twice: one that was cancelled stays so.
         token = tokenize(object())
-        options: dict[str, Any] = {"resources": self.resources} if self.resources else {}
         # So that the caller of sums tells the cluster's errors from those of a candidate.
         with in_touch(self.client):
             made = self.client.map(
@@ -175,7 +195,7 @@ class TaskHolders:
                 function=function,
                 args=args,
                 pure=False,
-                **options,
+                resources=self.resources or None,
             )
         return self.futures.add(made)
 

@@ -731,7 +731,7 @@ def ready_workers(client):
 def test_a_worker_that_dies_is_noticed_and_the_next_run_works(mortal, victim):
     collective = Collective(mortal, SocketTransport)
     pieces = place_pieces(mortal, ready_workers(mortal))
-    order = collective._in_order(pieces)
+    order = list(pieces)
     collective.run(descend, pieces, 1)
     processes = mortal.run(os.getpid)
     died = []

@@ -14,7 +14,9 @@ from sklearn.pipeline import make_pipeline
 from gpuml.model_selection import GridSearchCV as OneDevice
 from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.one_by_one import Task
+from gpuml.model_selection.resuming import Finished
 from gpuml_dask.model_selection import GridSearchCV
+from gpuml_dask.planning.worker_kinds import Kinds, Placer
 from gpuml_dask.searching.rounds import QUEUED, UNITS, Round, cut_families
 from gpuml_dask.searching.tasks import Done
 
@@ -65,7 +67,8 @@ def round_of(estimator, params):
     X = np.ones((20, 2))
     splits = [(np.arange(10), np.arange(10, 20))] * N_SPLITS
     task = Task({}, {}, None, "raise", False, 0)
-    return Round(Job(estimator, X, X[:, 0], splits, task), params, 0)
+    job = Job(estimator, X, X[:, 0], splits, task)
+    return Round(job, params, 0, Finished(), Placer(job, Kinds({})))
 
 
 @pytest.mark.parametrize("n_candidates", [1, 12, 1000])

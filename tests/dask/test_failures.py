@@ -627,7 +627,7 @@ def closing(client):
 @pytest.mark.parametrize(
     "ask",
     [
-        lambda client, rows: workers_there(client, 0.1),
+        lambda client, rows: workers_there(client),
         lambda client, rows: send(client, "key", {0: rows[0]}, Homes(client, [1], False)),
         lambda client, rows: answers(client, [client.submit(time.sleep, 4)], "answers"),
         lambda client, rows: fetch(client, [client.submit(time.sleep, 4)]),

@@ -350,7 +350,7 @@ def test_missing_values_that_the_meta_does_not_tell_are_an_error(rng):
 
 
 def test_seeds_of_all_kinds(rng):
-    x = rng.standard_normal((60, 20))
+    x = rng.standard_normal((60, 30))
 
     def values(**seed):
         s = svd_compressed(chunked(x, (20, -1)), 2, n_power_iter=0, n_oversamples=1, **seed)[1]

@@ -102,7 +102,7 @@ def test_runs_of_workers_that_overlap_take_turns(client, others, workers, tmp_pa
     groups = [workers[:3], workers[:0:-1], workers[1:3]]
     with collectives(client, second) as (a, b), ThreadPoolExecutor(6) as pool:
         runs = [
-            pool.submit(one.run, log, pieces_on(by, group), path, f"{i} {name}", workers=group)
+            pool.submit(one.run, log, pieces_on(by, group), path, f"{i} {name}")
             for i, group in enumerate(groups)
             for one, by, name in ((a, client, "a"), (b, second, "b"))
         ]
