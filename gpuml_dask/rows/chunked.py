@@ -104,18 +104,19 @@ class Rows:
     def acquire(self) -> None:
         with self._lock:
             self._n_users += 1
-            if self._parent is not None:
+            if self._parent is not None and self._n_users == 1:
                 self._parent.acquire()
 
     def release(self) -> None:
         """Remove a user; without any, all futures are dropped."""
         with self._lock:
             self._n_users -= 1
+            if self._n_users > 0:
+                return
             if self._parent is not None:
                 self._parent.release()
-            if self._n_users == 0:
-                for layer in self._layers():
-                    layer.forget()
+            for layer in self._layers():
+                layer.forget()
 
     # ------------------------------------------------------------ futures
 

@@ -214,7 +214,7 @@ class _Chunks:
     """
 
     def __init__(self, client: Client, name: str, source: CollectionRows):
-        self._client, self._name, self._n_users = client, name, 0
+        self._client, self._name = client, name
         graph, keys = graph_of(source.collection)
         self._theirs = {future.key: future for future in futures_of(source.collection)}
         parts = [_reached(graph, [key], self._theirs) for key in keys]
@@ -259,13 +259,11 @@ class _Chunks:
         )
 
     def acquire(self) -> None:
-        self._n_users += 1
+        """Do nothing: what was made is there."""
 
     def release(self) -> None:
-        """Remove a user; without any, release what was made."""
-        self._n_users -= 1
-        if self._n_users <= 0:
-            release(self._made.values())
+        """Release what was made."""
+        release(self._made.values())
 
     def revive(self) -> bool:
         """Do nothing: Dask computes lost results again."""

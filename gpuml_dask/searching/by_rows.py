@@ -28,8 +28,6 @@ from gpuml_dask.searching.tasks import with_columns
 from gpuml_dask.sums.divided import Spread, block_bytes
 from gpuml_dask.sums.holders import Lost
 
-Facts = Mapping[str, Mapping[str, Any]] | None
-
 # Dask's setting to override the rule: "whole" or "rows".
 ASKED_PLAN = "gpuml.plan"
 # Errors of sums over rows that no candidate causes; all others are a candidate's own.
@@ -65,18 +63,13 @@ class ByRows:
         self.workers: list[str] = []  # that have rows
         self._best: dict[int, Any] = {}
 
-    def fit(
-        self, groups: Sequence[Group], label: str, *, refit: int | str | None, facts: Facts = None
-    ) -> Found:
-        """Fit and score groups; `refit` names a candidate, or "best", to fit to all rows too.
-
-        `facts` are the scheduler's description of the workers, if it was just requested.
-        """
+    def fit(self, groups: Sequence[Group], label: str, *, refit: int | str | None) -> Found:
+        """Fit and score groups; `refit` names a candidate, or "best", to fit to all rows too."""
         table, weight = self._table()
         task, _ = with_columns(self.job.task, _num_samples(self.job.X), verbose=0)
         bare = Job(clone(self.job.estimator), None, None, self.job.splits, task)
         filters = list(warnings.filters)
-        spread = Spread(table, label, weight, facts)
+        spread = Spread(table, label, weight)
         found = spread.run(_fit_groups, bare, list(groups), refit, filters)
         if found.best is not None:
             self._best[found.best[0]] = found.best[1]

@@ -83,8 +83,7 @@ class ClusterTrainer(Trainer):
         self._numbers: dict[str, int] = {}
         self._legs: list[Leg] = []
         self._new: list[Leg] = []
-        self._found: dict[Any, dict[int, Result]] = {}
-        self._asked: dict[Any, int] = {}
+        self._found: dict[Any, list[Any]] = {}
         self._results: Any = None
         self._n_calls = 0
 
@@ -94,7 +93,7 @@ class ClusterTrainer(Trainer):
         return [Step(n_models, n_calls, "workers", "models are trained call by call")]
 
     def start(self, key: Any, requests: Sequence[Request]) -> None:
-        self._found[key], self._asked[key] = {}, len(requests)
+        self._found[key] = [None] * len(requests)
         for position, request in enumerate(requests):
             number = self._numbers.setdefault(request.name, len(self._numbers))
             leg = Leg(key, position, request, number, request.state, self._title)
@@ -111,9 +110,8 @@ class ClusterTrainer(Trainer):
         for leg, found in self._results:
             results = self._found[leg.key]
             results[leg.position] = self._result(leg, found)
-            if len(results) == self._asked[leg.key]:
-                del self._found[leg.key]
-                return leg.key, [results[position] for position in range(len(results))]
+            if None not in results:
+                return leg.key, self._found.pop(leg.key)
         raise ClusterError("The cluster has lost units of work.")  # the runner says so before
 
     def model(self, request: Request, result: Result) -> Any:
@@ -142,14 +140,11 @@ class ClusterTrainer(Trainer):
         return replace(found, state=leg)
 
     def _killed(self, leg, killed):
-        task = self.lesson.task
-        text = (
-            f"ClusterError: training ends the process that runs it: {killed.reason}. "
-            f"Parameters: {dict(leg.request.params)}"
-        )
+        task, params = self.lesson.task, dict(leg.request.params)
+        text = f"training ends the process that runs it: {killed.reason}. Parameters: {params}"
         if task.error_score == "raise":
-            raise ClusterError(f"{text.removeprefix('ClusterError: ')}. Look at the workers' logs.")
-        return Result(failed_scores(task), 0.0, 0.0, None, text)
+            raise ClusterError(f"{text}. Look at the workers' logs.")
+        return Result(failed_scores(task), 0.0, 0.0, None, f"ClusterError: {text}")
 
 
 class ChainRunner(PlacedRunner):
@@ -165,7 +160,10 @@ class ChainRunner(PlacedRunner):
 
     def _add(self, units, workers=()):
         """Submit legs, and the legs before them whose states were lost."""
-        kinds = self._kinds_of_late()
+        now = time.monotonic()
+        if now - self._kinds_since > TICK_SECONDS:  # legs are short
+            self._kinds, self._kinds_since = kinds_of(self.client), now
+        kinds = self._kinds
         for leg in units:
             title, inputs = leg.title.replace("train", "score", 1), self._inputs
             demand = self._demand(leg, kinds)
@@ -181,15 +179,7 @@ class ChainRunner(PlacedRunner):
             self._running[future.key] = leg, future
             self._wait_on([future])
 
-    def _kinds_of_late(self):
-        """Kinds of workers, updated now and then, because legs are short."""
-        now = time.monotonic()
-        if now - self._kinds_since > TICK_SECONDS:
-            self._kinds, self._kinds_since = kinds_of(self.client), now
-        return self._kinds
-
     def _demand(self, leg, kinds):
-        """Resources that tasks of a model ask for."""
         if not kinds.differ:
             return {}
         if self._inputs.on_gpu:

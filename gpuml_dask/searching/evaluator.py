@@ -20,7 +20,7 @@ from gpuml.model_selection.warned import Warned, tell
 from gpuml.protocol import Group
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.planning.worker_kinds import Placer, Placing, kinds_among, kinds_of
-from gpuml_dask.searching.by_rows import ByRows, Facts, plan_for
+from gpuml_dask.searching.by_rows import ByRows, plan_for
 from gpuml_dask.searching.inputs import SearchInputs, send_rows
 from gpuml_dask.searching.limits import check_restartable
 from gpuml_dask.searching.rounds import UNITS, Round, model_words
@@ -101,7 +101,7 @@ class ClusterEvaluator:
         if plan.mode != "whole":
             if self.on.fit_timeout is not None:
                 warnings.warn(NO_LIMIT, UserWarning, stacklevel=2)
-            groups = self._fit_by_rows(round_, groups, facts)
+            groups = self._fit_by_rows(round_, groups)
         self._run_round(round_, groups)
         self._params.update(round_.params)
         self._groups.update(round_.groups)
@@ -239,7 +239,7 @@ class ClusterEvaluator:
 
     # ------------------------------------------------------------ rows divided over workers
 
-    def _fit_by_rows(self, round_: Round, groups: Sequence[Group], facts: Facts) -> list[Group]:
+    def _fit_by_rows(self, round_: Round, groups: Sequence[Group]) -> list[Group]:
         """Fit groups with the rows divided; those that need them in one place are left."""
         missing = [group for group in groups if not round_.find_group(group)]
         if not missing:
@@ -248,20 +248,16 @@ class ClusterEvaluator:
             self._divided = ByRows(self.job, self.client)
         # With a checkpoint, what is finished must not wait for what is not.
         together = [[group] for group in missing] if self.on.checkpoints else [missing]
-        left: list[Group] = []
-        for part in together:
-            left += self._fit_part_by_rows(round_, part, missing, facts)
-            facts = None  # of some time ago by then
-        return left
+        refit = "best" if self._refits and len(together) == 1 else None
+        return [g for part in together for g in self._fit_part_by_rows(round_, part, refit)]
 
-    def _fit_part_by_rows(self, round_, groups, all_groups, facts):
+    def _fit_part_by_rows(self, round_, groups, refit):
         """Fit groups at one time; those that are left."""
         divided: Any = self._divided
         label = f"{model_words(self.job.estimator)} x{_size_of(groups)}"
         self.names.append(f"fit {label} by rows")
-        refit = "best" if self._refits and len(groups) == len(all_groups) else None
         try:
-            found = divided.fit(groups, label, refit=refit, facts=facts)
+            found = divided.fit(groups, label, refit=refit)
         except WorkersDied:
             # Fit by fit it will be seen which of them ends its worker, if it is a fit.
             return groups

@@ -62,14 +62,14 @@ class Session:
         if not (lives_on_workers(X) or lives_on_workers(y) or remote):
             return X, y, params
         there = y if lives_on_workers(y) else None
-        options: dict[str, Any] = {} if search.in_rounds else {"memory": "auto"}
-        table = self._table = place(X, there, client=self.client, numeric=False, **options)
+        memory = None if search.in_rounds else "auto"
+        table = self._table = place(X, there, client=self.client, numeric=False, memory=memory)
         if remote:
-            params.update(self._params(table, remote))
-            table = self._table
+            table = self._with_params(table, remote, params)
         if there is None and y is not None and table.X.rows.unread is not None:
-            y = self._sent_along(table, y)
-            table = self._table
+            # To the workers as well, which read their rows pass by pass.
+            table = self._wider(table, y, {n: table[n] for n in table.names if n != "X"})
+            self.elsewhere.append((y, table["y"]))
         elif there is not None:
             y = table["y"]
             classifier = is_classifier(search.estimator)
@@ -81,17 +81,14 @@ class Session:
                 y = here
         return table["X"], y, params
 
-    def _sent_along(self, X: Table, y: Any) -> Any:
-        """Send y to the workers as well, which read their rows pass by pass."""
-        columns = {name: X[name] for name in X.names if name not in ("X", "y")}
-        self._table = place(X.X, y, columns, client=self.client, numeric=False)
-        X.close()
-        self.elsewhere.append((y, self._table["y"]))
-        return y
+    def _wider(self, table: Table, y: Any, columns: Mapping[str, Any]) -> Table:
+        """The table with more columns, in place of the one before."""
+        self._table = place(table.X, y, columns, client=self.client, numeric=False)
+        table.close()
+        return self._table
 
-    def _params(self, X: Table, remote: Mapping[str, Any]) -> dict[str, Any]:
+    def _with_params(self, X: Table, remote: Mapping[str, Any], params: dict[str, Any]) -> Table:
         """Parameters with one value a row, as columns of the table; others, brought here."""
-        params: dict[str, Any] = {}
         columns: dict[str, Any] = {}
         with ExitStack() as stack:
             for name, value in remote.items():
@@ -106,11 +103,9 @@ class Session:
                 else:
                     params[name] = self._values(column, "X")
             if columns:
-                table = place(X.X, X.y, columns, client=self.client, numeric=False)
-                stack.enter_context(X)  # to be closed
-                self._table = table
-                params.update({name: table[name] for name in columns})
-        return params
+                X = self._wider(X, X.y, columns)
+                params.update({name: X[name] for name in columns})
+        return X
 
     def splits(self, cv: Any, y: Placed) -> Sequence[Any]:
         """Stratified splits of labels that are on workers; only how many there are comes here."""

@@ -63,20 +63,12 @@ def _revive(table):
 class Spread:
     """The rows of a table as pieces on workers, for one run.
 
-    `label` names tasks on the dashboard, `weight` the column of weights. `facts` are the
-    scheduler's description of each worker, if it was just requested. After the run, `workers` are
-    the addresses of those that had rows.
+    `label` names tasks on the dashboard, `weight` the column of weights. After the run, `workers`
+    are the addresses of those that had rows.
     """
 
-    def __init__(
-        self,
-        table: Table,
-        label: str,
-        weight: str | None = None,
-        facts: Mapping[str, Mapping[str, Any]] | None = None,
-    ):
+    def __init__(self, table: Table, label: str, weight: str | None = None):
         self.table, self.label, self.weight = table, label, weight
-        self._facts = facts
         self._demand: dict[str, float] = {}
         self.futures = Futures()
         self.workers: list[str] = []
@@ -94,8 +86,7 @@ class Spread:
             self.futures.release()
 
     def _call(self, function: Callable[..., Any], args: Sequence[Any]) -> Any:
-        facts = self._facts or workers_there(self.table.client)
-        self._facts = None  # another attempt is made because a worker is gone
+        facts = workers_there(self.table.client)
         gpus = self._gpus(facts)
         bounds = self._bounds(on_gpus=bool(gpus))
         spans = list(pairwise(int(bound) for bound in bounds))
