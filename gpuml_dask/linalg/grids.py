@@ -51,10 +51,10 @@ class GridStages(Stages):
         one = self._of_strip(chunked.transposed_image)
         parts = []
         for j in range(len(self._spans)):
-            leaves = []
-            for position, (i, keys) in enumerate(self.matrix.strips.items()):
-                leaves.append((name, "Z", j, 0, position))
-                tasks[leaves[-1]] = (one, [keys[j]], self._standard_key(position, j), images[i])
+            leaves = [
+                (one, [keys[j]], self._standard_key(position, j), images[i])
+                for position, (i, keys) in enumerate(self.matrix.strips.items())
+            ]
             parts.append(work.add(tasks, leaves, operator.add, name, "Z", j))
         rest = self._sum_over(tasks, images, work.small_sums, Visit.plus, name, "G")
         tasks[name, "all"] = (work.whole_visit, parts, rest)
@@ -80,10 +80,10 @@ class GridStages(Stages):
         """Keys of ``B W`` of each strip."""
         images, one = {}, self._of_strip(work.part_of_image)
         for position, (i, keys) in enumerate(self.matrix.strips.items()):
-            leaves = []
-            for j, (span, key) in enumerate(zip(self._spans, keys, strict=True)):
-                leaves.append((name, "Y", i, 0, j))
-                tasks[leaves[-1]] = (one, [key], self._standard_key(position, j), W.key, span)
+            leaves = [
+                (one, [key], self._standard_key(position, j), W.key, span)
+                for j, (span, key) in enumerate(zip(self._spans, keys, strict=True))
+            ]
             images[i] = work.add(tasks, leaves, operator.add, name, "Y", i)
         return images
 
@@ -91,11 +91,7 @@ class GridStages(Stages):
         self, tasks: dict, images: dict[int, Any], one: Callable, combine: Callable, *name: Any
     ) -> Any:
         """The key of the sum of a function of all images."""
-        leaves = []
-        for i, image in images.items():
-            leaves.append((*name, 0, i))
-            tasks[leaves[-1]] = (one, image)
-        return work.add(tasks, leaves, combine, *name)
+        return work.add(tasks, [(one, image) for image in images.values()], combine, *name)
 
     def _standard_key(self, position, j):
         return self.standards[position if self.matrix.is_wide else j].key

@@ -72,10 +72,8 @@ class Stages:
             tasks[shift] = (partial(chunked.no_shift, features.stop - features.start),)
             if self.needs_sums:
                 tasks[shift] = (self._of_strip(chunked.first_means), members[0], None)
-                leaves = [(name, "sums", g, 0, m) for m in range(len(members))]
                 one = self._of_strip(chunked.sums)
-                for leaf, keys in zip(leaves, members, strict=True):
-                    tasks[leaf] = (one, keys, None, shift)
+                leaves = [(one, keys, None, shift) for keys in members]
                 found = work.add(tasks, leaves, Sums.plus, name, "sums", g)
             rule = self.job.rule.part(features)
             tasks[name, g] = (chunked.standard_from, rule, found, shift, array.shape[0])
@@ -137,8 +135,9 @@ class Stages:
     def _total(self, word, function, combine, W):
         """A function of every strip and a thin matrix, summed."""
         name = self._name(word, W.key)
-        tasks = {(name, 0, i): task for i, task in self._each_strip(self._of_strip(function), W)}
-        result = work.add(tasks, list(tasks), combine, name)
+        tasks: dict[Any, Any] = {}
+        leaves = [task for _, task in self._each_strip(self._of_strip(function), W)]
+        result = work.add(tasks, leaves, combine, name)
         return work.delayed(name, tasks, result, self.matrix.array, W, *self.standards)
 
     def _each_strip(self, one, W):

@@ -3,7 +3,7 @@
 Small results come to CPU memory, so that any worker can go on with them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from itertools import accumulate
 from typing import Any
@@ -48,9 +48,11 @@ def delayed(name: str, tasks: dict, result: Any, *dependencies: Any) -> Delayed:
     return Delayed(result, graph, layer=name)
 
 
-def add(tasks: dict, leaves: Sequence[Any], combine: Callable[[Any, Any], Any], *name: Any) -> Any:
-    """Add the tasks of a tree that sums all leaves, with keys that begin with `name`; its key."""
-    below, level = list(leaves), 0
+def add(tasks: dict, leaves: Iterable[Any], combine: Callable[[Any, Any], Any], *name: Any) -> Any:
+    """Add tasks, and those of a tree that sums them, with keys that begin with `name`; its key."""
+    added = {(*name, 0, i): leaf for i, leaf in enumerate(leaves)}
+    tasks.update(added)
+    below, level = list(added), 0
     while len(below) > 1:
         level += 1
         nodes = neighbours(below)
@@ -122,7 +124,6 @@ def whole_visit(Z: Sequence[np.ndarray], rest: Visit) -> Visit:
 
 
 def squared_lengths(Y: np.ndarray) -> np.ndarray:
-    """Squared lengths of columns."""
     return (Y**2).sum(axis=0)
 
 
@@ -135,12 +136,11 @@ def first_block(short: int, width: int, seed: int) -> np.ndarray:
 
 
 def next_block(Q: Any, total: Visit) -> Any:
-    """The block of the next visit."""
     return turned(Q, checked(total))
 
 
 def first_triplets(Q: Any, total: Visit, plan: Plan, **options: Any) -> Triplets:
-    """As many triplets as are wanted, from Q and the sums of the last visit; see `finished`."""
+    """As many triplets as are wanted; see `finished`."""
     found = triplets(Q, checked(total), plan.n_components, plan.dtype)
     return finished(found, total, plan, **options)
 
@@ -190,7 +190,6 @@ def probes_for(found: Triplets, seed: int) -> Any:
 
 
 def right_part(found: Triplets, span: slice) -> Array:
-    """Part of the right vectors, as rows."""
     return found.right[:, span]
 
 

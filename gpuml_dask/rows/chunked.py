@@ -4,7 +4,7 @@ Stages follow each other: the original blocks, the same cut at other bounds, as 
 Each is a `Layer` of futures, so that what was lost is made again from the stage before.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import accumulate
@@ -199,32 +199,30 @@ def cut_tasks(
     """Futures of rows between other bounds; an existing chunk if its bounds do not change."""
     bounds = [0, *accumulate(rows.sizes)]
     cuts: dict[int, Future] = {}
-    spans, members = [], []
+    left: dict[int, list[tuple[int, int, int]]] = {}
     for number, (start, stop) in enumerate(wanted):
         parts = _parts_between(bounds, start, stop)
         i, first, last = parts[0]
         if len(parts) == 1 and last - first == rows.sizes[i]:
             cuts[number] = twin(chunks[i])
         else:
-            spans.append([(first, last, rows.sizes[i]) for i, first, last in parts])
-            members.append([chunks[i] for i, _, _ in parts])
-    numbers = [number for number in range(len(wanted)) if number not in cuts]
-    if numbers:
+            left[number] = parts
+    if left:
         rows.check_kept()
-    keys = [(name, number) for number in numbers]
-    made = rows.map(blocks.join_cuts, spans, members, keys=keys)
-    cuts.update(zip(numbers, made, strict=True))
+    spans = [[(first, last, rows.sizes[i]) for i, first, last in each] for each in left.values()]
+    members = [[chunks[i] for i, _, _ in parts] for parts in left.values()]
+    made = rows.map(blocks.join_cuts, spans, members, keys=[(name, number) for number in left])
+    cuts.update(zip(left, made, strict=True))
     return [cuts[number] for number in range(len(wanted))]
 
 
 def _parts_between(bounds, start, stop):
     """(chunk, first, last) for the rows of each chunk that are in a range."""
-    i = min(bisect_right(bounds, start), len(bounds) - 1) - 1
-    parts = [(i, start - bounds[i], min(stop, bounds[i + 1]) - bounds[i])]
-    while bounds[i + 1] < stop:
-        i += 1
-        parts.append((i, 0, min(stop, bounds[i + 1]) - bounds[i]))
-    return parts
+    at = min(bisect_right(bounds, start), len(bounds) - 1) - 1
+    some = range(at, max(at + 1, bisect_left(bounds, stop)))
+    return [
+        (i, max(start, bounds[i]) - bounds[i], min(stop, bounds[i + 1]) - bounds[i]) for i in some
+    ]
 
 
 # ---------------------------------------------------------------- rows of a source

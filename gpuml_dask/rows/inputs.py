@@ -285,10 +285,8 @@ def _labels_of_frame(x):
 def _array_rows(x):
     if x.ndim == 0:
         raise ValueError("Rows were expected, got a dask array without any axis.")
-    if x.ndim > 2:
-        return CollectionRows(x, Facts(tail=tuple(x.shape[1:]), dtype=x.dtype))
-    if x.ndim == 2 and x.numblocks[1] > 1:
-        x = x.rechunk({1: -1})
+    if any(n > 1 for n in x.numblocks[1:]):
+        x = x.rechunk(dict.fromkeys(range(1, x.ndim), -1))
     known = not np.isnan(sum(x.chunks[0]))
     tail, meta = x.shape[1:], meta_of(x)
     facts = Facts(

@@ -14,7 +14,6 @@ from typing import Any
 import cloudpickle
 from distributed import Future
 
-from gpuml.divided import small_arrays
 from gpuml.model_selection.candidates import Step
 from gpuml.model_selection.fitted_prefixes import (
     Prepared,
@@ -102,9 +101,8 @@ class StagedUnit(SplitUnit):
     def finish(self, prepared: Prepared, spec: Spec) -> tuple[Any, Steps]:
         """Fit and score the other steps on a worker."""
         n = len(self.params)
-        work = [
-            (p, Progress(self.split, len(spec.splits), i, n)) for i, p in enumerate(self.params)
-        ]
+        n_splits = len(spec.splits)
+        work = [(p, Progress(self.split, n_splits, i, n)) for i, p in enumerate(self.params)]
         task = replace(spec.task, verbose=0)
         with limited(spec.fit_timeout, n):
             results = fit_prepared(
@@ -249,15 +247,13 @@ def readers(units: Sequence[Any], kinds: Kinds) -> list[str]:
 
 def run_first(packed: bytes, spec: Spec, **rows: Any) -> First:
     """Fit first steps on this worker, with the user's settings."""
-    first = cloudpickle.loads(packed)
-    with small_arrays(), as_user(spec) as warned:
-        prepared = first.run(spec, rows)
+    with as_user(spec) as warned:
+        prepared = cloudpickle.loads(packed).run(spec, rows)
     return First(prepared, tuple(warned))
 
 
 def run_rest(packed: bytes, first: First, spec: Spec) -> Done:
     """Run a unit whose first steps are done."""
-    unit = cloudpickle.loads(packed)
-    with small_arrays(), as_user(spec) as warned:
-        value, steps = unit.finish(first.prepared, spec)
+    with as_user(spec) as warned:
+        value, steps = cloudpickle.loads(packed).finish(first.prepared, spec)
     return done(value, steps, [*first.warned, *warned])

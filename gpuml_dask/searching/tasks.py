@@ -289,12 +289,9 @@ def touch(*inputs: Any) -> None:
 
 
 def run_unit(packed: bytes, spec: Spec, **rows: Any) -> Done:
-    """Run a packed unit on this worker, with the user's settings.
-
-    `rows` are `X`, `y` where there is one, and the columns that the spec names.
-    """
+    """Run a unit on this worker; `rows` are X, y if there is one, and columns the spec names."""
     unit = cloudpickle.loads(packed)
-    with small_arrays(), as_user(spec) as warned:
+    with as_user(spec) as warned:
         value, steps = unit.run(spec.kept(rows))
     return done(value, steps, warned)
 
@@ -303,6 +300,7 @@ def run_unit(packed: bytes, spec: Spec, **rows: Any) -> Done:
 def as_user(spec: Spec) -> Iterator[list[Warned]]:
     """The user's settings, for a ``with`` block; yields the warnings that are raised in it."""
     with (
+        small_arrays(),
         gpuml.config_context(**{**spec.settings, "progress": False}),
         sklearn.config_context(**spec.sklearn_settings),
         recorded(spec.filters) as warned,

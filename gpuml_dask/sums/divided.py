@@ -91,13 +91,14 @@ class Spread:
         bounds = self._bounds(on_gpus=bool(gpus))
         spans = list(pairwise(int(bound) for bound in bounds))
         sizes = tuple(stop - start for start, stop in spans)
-        client = self.table.client
-        settings = get_config()
+        client, settings, names = self.table.client, get_config(), self.table.columns_names
+        # As scikit-learn has them: if all are strings.
+        names = names if names and all(isinstance(name, str) for name in names) else None
+        shape = (sizes, self.table.shape[1], settings, names)
         if gpus:
             settings["device"] = "cuda"
             fields, pieces = self._on_gpus(spans, gpus)
             self.workers = list(pieces)
-            shape = (sizes, self.table.shape[1], settings, self._names())
             rest, build = (shape, function, tuple(args)), partial(_share, names=fields)
             return collective_of(client).run(_with_rows, pieces, *rest, build=build)
         if not self._on_gpu:
@@ -112,8 +113,7 @@ class Spread:
             make=partial(self._made_again, spans),
             futures=self.futures,
         )
-        rows = DividedRows(holders, sizes, self.table.shape[1], settings, self._names())
-        result = function(rows, *args)
+        result = function(DividedRows(holders, *shape), *args)
         with suppress(CancelledError):  # the result is there, also if workers were lost since
             found = ask(client, client.who_has, futures=holders.pieces)
             self.workers = sorted({address for each in found.values() for address in each})
@@ -178,11 +178,6 @@ class Spread:
         """Shares whose rows were lost; the rows are sent again first."""
         _revive(self.table)
         return self._shares(spans, lost) if lost else []
-
-    def _names(self):
-        """Names of features, if all are strings, as scikit-learn has them."""
-        names = self.table.columns_names
-        return names if names is not None and all(isinstance(n, str) for n in names) else None
 
     def _gpus(self, facts) -> list[str]:
         n_bytes = self.table.n_rows * self.table.shape[1] * self.table.dtype.itemsize
