@@ -44,12 +44,6 @@ def asked_resources(demand: Mapping[str, float]) -> dict[str, float]:
     return {**demand, **(asked if isinstance(asked, dict) else {})}
 
 
-def asked_priority() -> float:
-    """The priority for all tasks of this thread; 0 by default."""
-    priority = dask.get_annotations().get("priority", 0)
-    return 0 if callable(priority) else priority
-
-
 def submit_near(
     client: Client,
     tasks: Mapping[Any, Any],
@@ -64,12 +58,6 @@ def submit_near(
     `Client.map` takes one worker for all. Tasks are as in a graph of Dask. `homes` are addresses of
     workers by key; tasks without one are what others need. `priority` is added to that of the
     search. `strictly`: tasks wait for their worker, also when that is gone.
-
-    >>> from distributed import Client
-    >>> with Client(processes=False, dashboard_address=":0") as client:
-    ...     homes = dict.fromkeys(["a", "b"], next(iter(client.nthreads())))
-    ...     client.gather(submit_near(client, {"a": (abs, -1), "b": (abs, "a")}, homes))
-    [1, 1]
     """
     demand = dict(resources or {})
     # By key of a task, and None for others; methods of dicts need no package of ours to be read.
@@ -85,5 +73,6 @@ def submit_near(
     layer = MaterializedLayer(dict(tasks), annotations=annotations)
     graph = HighLevelGraph({"near": layer}, {"near": set()})
     keys = list(homes)
-    priority += asked_priority()
+    asked = dask.get_annotations().get("priority", 0)
+    priority += 0 if callable(asked) else asked
     return client.get(graph, keys, sync=False, priority=priority, fifo_timeout="100 ms")

@@ -24,8 +24,7 @@ dask.config.update_defaults(next(iter(dask.config.collect_yaml([str(SETTINGS)]))
 def meta_of(x: Any) -> Any:
     """The empty array or DataFrame that describes a collection's chunks; x itself without one.
 
-    Dask's own functions take arrays only (`dask.array.utils.meta_from_array`) or DataFrames only
-    (`make_meta`), and give another array than the one that tells how codes are packed.
+    Dask's own functions give another array than the one that tells how codes are packed.
     """
     return getattr(x, "_meta", x)
 

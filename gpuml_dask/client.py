@@ -62,7 +62,6 @@ def thread_lent() -> AbstractContextManager[Any]:
 
 
 def in_task() -> bool:
-    """Whether this is called in a task of a worker."""
     try:
         get_worker()
     except ValueError:

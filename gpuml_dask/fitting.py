@@ -1,8 +1,7 @@
 """Shared parts of this package's estimators: fits to rows on workers, and methods on such rows.
 
-An estimator here is gpuml's class of the same name. Given data in this process it does what that
-does. Given rows on a cluster it fits them where they are; its fitted attributes are the same, as
-NumPy arrays, so that it is cloned, pickled and used like any other.
+An estimator here is gpuml's class of the same name. Given rows on a cluster it fits them where they
+are; its fitted attributes are NumPy arrays, so that it is cloned, pickled and used like any other.
 """
 
 import warnings
@@ -29,12 +28,7 @@ from gpuml.divided.fitting import fit_divided
 from gpuml.model_selection.warned import recorded, tell
 from gpuml_dask import predict as blockwise
 from gpuml_dask._dask import meta_of
-from gpuml_dask._documents import (
-    docstring_of_gpuml,
-    name_on_one_device,
-    of_gpuml,
-    with_sections,
-)
+from gpuml_dask._documents import docstring_of_gpuml, name_on_one_device, of_gpuml, with_sections
 from gpuml_dask.client import the_client
 from gpuml_dask.rows import blocks
 from gpuml_dask.rows.lazy import client_of, lives_on_workers
@@ -141,7 +135,6 @@ class OnWorkers(_Model):
         return self._become(fitted)
 
     def _become(self, fitted: Mapping[str, Any]) -> Any:
-        """Take over fitted attributes."""
         # Of an earlier fit: names of columns, so that rows without names would raise a warning, and
         # a model of cuML, which would hide this one.
         for name in ("feature_names_in_", "_fitted", "_lifted"):
@@ -285,7 +278,6 @@ def _zeros_for_missing(share: Share) -> Share:
 
 
 def _fit_whole(estimator, table: Table, label: str):
-    """Attributes of a fit to all rows on one worker."""
     what = estimator, table.names, get_config(), list(warnings.filters)
     key = f"fit-{label}-{uuid4().hex}".replace(" ", "-")
     task = table.client.submit(_fit_one, *what, *map(table.whole, table.names), key=key)

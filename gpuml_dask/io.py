@@ -88,7 +88,9 @@ def from_zarr(
     """
     stored = _opened(url, component, storage_options)
     on_gpu = _reads_to_gpu(client)
-    reader = _Reader(stored, on_gpu, _buffers() if on_gpu else None)
+    # Zarr's setting for the memory that it reads to, in this process.
+    buffers = {name: _zarr().config.get(name) for name in ("buffer", "ndbuffer")}
+    reader = _Reader(stored, on_gpu, buffers)
     chunks = _usual_chunks(stored) if chunks is None else chunks
     unit = getattr(stored, "shards", None) or stored.chunks
     chunks = da.core.normalize_chunks(
@@ -169,25 +171,19 @@ def persisted(client: Client, x: da.Array, facts: Mapping[str, Mapping[str, Any]
 class _Reader:
     """An array in Zarr, in the form in which a task reads it."""
 
-    def __init__(self, stored: Any, on_gpu: bool, buffers: Mapping[str, str] | None):
+    def __init__(self, stored: Any, on_gpu: bool, buffers: Mapping[str, str]):
         self._stored, self._on_gpu, self._buffers = stored, on_gpu, buffers
         self.shape, self.dtype, self.ndim = stored.shape, stored.dtype, stored.ndim
 
     def __getitem__(self, key: Any) -> Any:
         if not self._on_gpu:
             return self._stored[key]
-        with _zarr().config.set(self._buffers or {}):
+        with _zarr().config.set(self._buffers):
             block = self._stored[key]
         return upload(np.ascontiguousarray(block)) if isinstance(block, np.ndarray) else block
 
     def __dask_tokenize__(self):
         return (tokenize(self._stored), self._on_gpu)
-
-
-def _buffers():
-    """Zarr's setting for the memory that it reads to, in this process."""
-    config = _zarr().config
-    return {name: config.get(name) for name in ("buffer", "ndbuffer")}
 
 
 def _zarr() -> Any:

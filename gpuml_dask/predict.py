@@ -338,12 +338,11 @@ def _check_features(model, X, expected):
             "X.reshape(-1, 1) or X[:, None] if it has a single feature."
         )
     found = X.shape[1]
-    if expected is None or found != found or found == expected:  # NaN: not known
-        return
-    raise ValueError(
-        f"X has {found} features, but {type(model).__name__} is expecting {expected} features "
-        "as input."
-    )
+    if expected is not None and found == found != expected:  # NaN: not known
+        raise ValueError(
+            f"X has {found} features, but {type(model).__name__} is expecting {expected} features "
+            "as input."
+        )
 
 
 def _result_of_a_row(model, method, X):
@@ -403,6 +402,5 @@ def _guessed_width(model, method):
             f"before a block is computed. Use X.map_blocks(model.{method}, ...), which takes it "
             "from you."
         )
-    if method in ("predict_proba", "predict_log_proba"):
-        return len(classes)
-    return len(classes) if method == "decision_function" and len(classes) > 2 else None
+    of_each = "proba" in method or (method == "decision_function" and len(classes) > 2)
+    return len(classes) if of_each else None

@@ -11,9 +11,8 @@ from dask import delayed
 
 from gpuml.metrics.blocks import block_score
 from gpuml_dask._dask import chunks_of
+from gpuml_dask.planning.blocks import neighbours
 from gpuml_dask.rows.lazy import as_collection
-
-BLOCKS_AT_ONCE = 32
 
 
 class MisalignedError(ValueError):
@@ -31,8 +30,7 @@ def score_blocks(model: Any, predictions: da.Array, y: Any, sample_weight: Any =
         blocks.append(_aligned(sample_weight, predictions, "sample_weight"))
     sums = [delayed(score.sums, pure=True)(*parts) for parts in zip(*blocks, strict=True)]
     while len(sums) > 1:
-        groups = [sums[i : i + BLOCKS_AT_ONCE] for i in range(0, len(sums), BLOCKS_AT_ONCE)]
-        sums = [delayed(score.together, pure=True)(group) for group in groups]
+        sums = [delayed(score.together, pure=True)(group) for group in neighbours(sums)]
     (total,) = dask.compute(sums[0])
     return score.finish(total)
 

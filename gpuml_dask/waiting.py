@@ -1,9 +1,8 @@
 """Waiting for a cluster: time limits, and progress reports where there is no limit.
 
 A wait for work that no worker does ends after `patience` with a `ClusterError`. Work that a worker
-does, or that comes after other work there, may take any time. If the cluster is in a state that
-cannot be seen from here, because a worker is silent, paused or busy with something else, the logger
-``gpuml_dask`` reports it after some seconds.
+does, or that comes after other work there, may take any time. If a worker is silent, paused or busy
+with something else, the logger ``gpuml_dask`` reports it after some seconds.
 """
 
 import logging
@@ -250,7 +249,6 @@ class Wait:
         self.moved()
 
     def moved(self) -> None:
-        """Record that a result has arrived."""
         self._at_work = self._looked = time.monotonic()
         self._since: dict[str, float] = {}
 

@@ -1,11 +1,11 @@
 """Decompositions as graphs, or computed at once: by tasks, or by the ranks of GPU workers."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import dask
 from distributed import Client, futures_of
@@ -31,7 +31,7 @@ SHARE_OF_MEMORY = 0.5
 
 def lazily(matrix: Matrix, job: Job, return_error: bool) -> tuple:
     """u, s and v as graphs, and an estimate of errors if wanted."""
-    return _by_tasks(stages_of(matrix, job), _Lazily(), return_error)
+    return _by_tasks(stages_of(matrix, job), LAZILY, return_error)
 
 
 def computed(matrix: Matrix, job: Job, client: Client | None, return_error: bool) -> tuple:
@@ -41,7 +41,7 @@ def computed(matrix: Matrix, job: Job, client: Client | None, return_error: bool
     """
     client = current_client() if client is None else client
     if client is None:
-        return _by_tasks(stages_of(_read_again(matrix), job), _Here(), return_error)
+        return _by_tasks(stages_of(_read_again(matrix), job), HERE, return_error)
     with the_client(client) as connected, connected.as_current():
         there: Any = _There(connected, matrix)
         try:
@@ -92,32 +92,21 @@ def _read_again(matrix):
     return replace(matrix, array=array)
 
 
-class _Lazily:
-    """Nothing is computed, so that no visits can be added to those that were planned."""
+class _Where(NamedTuple):
+    """How collections are computed and kept, how the value of one is, and visits to be added."""
 
-    most_added = 0
-
-    def kept(self, collections: Sequence[Any]) -> Sequence[Any]:
-        return collections
-
-    def value(self, collection: Any) -> Any:
-        return collection
+    kept: Callable[[Sequence[Any]], Sequence[Any]]
+    value: Callable[[Any], Any]
+    most_added: int
 
 
-class _Here:
-    """Dask's scheduler in this process: `kept` computes collections, `value` the value of one."""
-
-    most_added = MOST_ADDED
-
-    def kept(self, collections: Sequence[Any]) -> Sequence[Any]:
-        return dask.persist(*collections)
-
-    def value(self, collection: Any) -> Any:
-        return collection.compute()
+# Where nothing is computed, no visits can be added to those that were planned.
+LAZILY = _Where(list, lambda collection: collection, 0)
+HERE = _Where(lambda some: dask.persist(*some), lambda one: one.compute(), MOST_ADDED)
 
 
 class _There:
-    """A cluster with the chunks of a matrix, as `_Here`; `repeated` takes it for a table."""
+    """A cluster with the chunks of a matrix, as `_Where`; `repeated` takes it for a table."""
 
     most_added = MOST_ADDED
 

@@ -44,7 +44,6 @@ class GridStages(Stages):
         return self._summed_standards([(f, [[key] for key in keys]) for f, keys in groups])
 
     def visit(self, Q: Delayed) -> Delayed:
-        """Sums of a visit with a block."""
         name = self._name("visit", Q.key)
         tasks: dict[Any, Any] = {}
         images = self._images(tasks, name, Q)
@@ -90,7 +89,6 @@ class GridStages(Stages):
     def _sum_over(
         self, tasks: dict, images: dict[int, Any], one: Callable, combine: Callable, *name: Any
     ) -> Any:
-        """The key of the sum of a function of all images."""
         return work.add(tasks, [(one, image) for image in images.values()], combine, *name)
 
     def _standard_key(self, position, j):

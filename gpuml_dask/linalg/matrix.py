@@ -33,11 +33,6 @@ class Matrix:
         """Whether strips are of columns: from the shape alone, so that chunks do not matter."""
         return self.array.shape[0] < self.array.shape[1]
 
-    @property
-    def short(self) -> int:
-        """Length of the short side."""
-        return min(self.array.shape)
-
     @cached_property
     def long_chunks(self) -> tuple[int, ...]:
         """Chunk sizes along the long side: one for each strip, some perhaps 0."""
@@ -69,12 +64,10 @@ class Matrix:
 
     @property
     def on_gpu(self) -> bool:
-        """Whether chunks are in the memory of GPUs."""
         return is_on_gpu(self.array)
 
     @property
     def may_miss(self) -> bool:
-        """Whether values may be missing."""
         meta = meta_of(self.array)
         return isinstance(meta, Packed) and meta.missing
 

@@ -44,7 +44,6 @@ def _strips_are_whole(client, matrix):
 
 
 def is_held(matrix: Matrix) -> bool:
-    """Whether all chunks are futures."""
     return all(isinstance(each, Future) for strip in _strips(matrix) for each in strip)
 
 
@@ -113,17 +112,13 @@ def _with_standards(holders, rule, shape, sizes, needs_sums):
     if shape[0] < shape[1]:
         parts = [rule.part(span) for span in work.spans_of(sizes)]
         pieces = holders.map(_with_own_standard, each_with=parts)
-        return pieces, pieces.each(_standard)
+        return pieces, pieces.each(lambda strip: strip.standard.beside(chunked.no_shift(0)))
     shift, found = chunked.no_shift(shape[1]), None
     if needs_sums:
-        shift = holders.total(chunked.first_means, combine=_first)
+        shift = holders.total(chunked.first_means, combine=lambda a, _: a)
         found = holders.total(chunked.sums, shift, combine=Sums.plus)
     standard = chunked.standard_from(rule, moved(found, HOST), move(shift, HOST), shape[0])
     return holders.map(_with_standard, standard), [standard]
-
-
-def _first(a, _b):
-    return a
 
 
 def _with_own_standard(strip, rule):
@@ -133,7 +128,3 @@ def _with_own_standard(strip, rule):
 def _with_standard(strip, standard):
     there = strip.work.xp.empty(0, device=strip.work.device)
     return replace(strip, standard=standard.beside(there))
-
-
-def _standard(strip):
-    return strip.standard.beside(chunked.no_shift(0))

@@ -91,9 +91,8 @@ class Stages:
     # ------------------------------------------------------------ visits
 
     def start(self) -> Delayed:
-        """The first block."""
-        width = self.job.plan.width(self.matrix.array.shape)
-        draw = partial(work.first_block, self.matrix.short, width, self.job.seed)
+        shape = self.matrix.array.shape
+        draw = partial(work.first_block, min(shape), self.job.plan.width(shape), self.job.seed)
         name = self._name("start")
         return work.delayed(name, {(name, 0): (draw,)}, (name, 0))
 
@@ -102,7 +101,6 @@ class Stages:
         return self._total("visit", chunked.visit, Visit.plus, Q)
 
     def turned(self, Q: Delayed, total: Delayed) -> Delayed:
-        """The next block."""
         return self._small("turn", work.next_block, Q, total)
 
     def found(self, Q: Delayed, total: Delayed) -> Delayed:
@@ -126,7 +124,6 @@ class Stages:
         return self._total("squares", chunked.squared_lengths, operator.add, probe)
 
     def known(self, word: str, values: Sequence[Any]) -> list[Delayed]:
-        """Known values as results of stages."""
         name = self._name(f"known-{word}")
         return [
             dask.delayed(each, name=f"{name}-{i}", traverse=False) for i, each in enumerate(values)

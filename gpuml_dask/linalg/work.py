@@ -17,17 +17,8 @@ from gpuml.data import Array, move, namespace
 from gpuml.divided import HOST, moved, tree
 from gpuml.reading import chunked
 from gpuml.reading.chunked import Chunked
-from gpuml.solvers.compressed import (
-    Plan,
-    Triplets,
-    checked,
-    more_columns,
-    more_values,
-    probes,
-    start,
-    triplets,
-    turned,
-)
+from gpuml.solvers import compressed
+from gpuml.solvers.compressed import Plan, Triplets
 from gpuml.solvers.row_products import Visit
 from gpuml.solvers.standard import Rule, Standard
 from gpuml_dask.planning.blocks import neighbours
@@ -132,16 +123,15 @@ def squared_lengths(Y: np.ndarray) -> np.ndarray:
 
 def first_block(short: int, width: int, seed: int) -> np.ndarray:
     """Random orthonormal columns (p, l)."""
-    return start(short, width, check_random_state(seed))
+    return compressed.start(short, width, check_random_state(seed))
 
 
 def next_block(Q: Any, total: Visit) -> Any:
-    return turned(Q, checked(total))
+    return compressed.turned(Q, compressed.checked(total))
 
 
 def first_triplets(Q: Any, total: Visit, plan: Plan, **options: Any) -> Triplets:
-    """As many triplets as are wanted; see `finished`."""
-    found = triplets(Q, checked(total), plan.n_components, plan.dtype)
+    found = compressed.triplets(Q, compressed.checked(total), plan.n_components, plan.dtype)
     return finished(found, total, plan, **options)
 
 
@@ -150,9 +140,8 @@ def finished(
 ) -> Triplets:
     """Triplets with signs, as many as are wanted, of the matrix that visits see.
 
-    Beyond the rank of the matrix, singular values are 0, right vectors orthonormal to the others,
-    and the map to left vectors is 0. `total` are the sums of the last visit. `signs`: no row of v
-    has a negative sum. `is_wide`: visits see the transposed matrix, whose left vectors are v.
+    `total` are the sums of the last visit. `signs`: no row of v has a negative sum. `is_wide`:
+    visits see the transposed matrix, whose left vectors are v.
     """
     if signs:
         xp = namespace(total.G)
@@ -174,8 +163,8 @@ def _completed(found, k, random):
     xp = namespace(found.map)
     nothing = xp.zeros_like(found.map[:, :1])
     return Triplets(
-        more_values(found.singular, missing),
-        more_columns(found.right.T, missing, random).T,
+        compressed.more_values(found.singular, missing),
+        compressed.more_columns(found.right.T, missing, random).T,
         xp.concat([found.map, *[nothing] * missing], axis=1),
         xp.concat([found.turn, *[xp.zeros_like(found.turn[:, :1])] * missing], axis=1),
     )
@@ -183,7 +172,7 @@ def _completed(found, k, random):
 
 def probes_for(found: Triplets, seed: int) -> Any:
     """The block to multiply the matrix with for an estimate of errors, (p, k + 10)."""
-    return probes(found, np.random.default_rng([seed, FOR_PROBES]))
+    return compressed.probes(found, np.random.default_rng([seed, FOR_PROBES]))
 
 
 # ---------------------------------------------------------------- results

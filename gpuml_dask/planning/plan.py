@@ -108,8 +108,7 @@ def room_for_rows(
     """Bytes of chunks of a collection that stay on workers; the others are computed in each pass.
 
     Without an amount from the user, that is `ROOM` of the memory of all workers, and no bound where
-    GPUs are used, whose rows stay. A ValueError is raised if rows are to be computed in each pass
-    where GPUs would do the work.
+    GPUs are used, whose rows stay.
 
     >>> room_for_rows("4 GB", [], gpus=False)
     4000000000

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Any, Literal
 
 import sklearn
@@ -103,12 +104,8 @@ def placing_of(estimator: Any) -> Placing:
     kinds = _kinds(needs)
     if kinds[-1] == "cpu" and not must_have_gpu(estimator):
         return Placing("cpu")
-    first = []
-    for kind, (name, transformer) in zip(kinds, estimator.steps, strict=True):
-        if kind == "gpu":
-            break
-        if transformer is not None and transformer != "passthrough":
-            first.append(name)
+    before = takewhile(lambda pair: pair[0] != "gpu", zip(kinds, estimator.steps, strict=True))
+    first = [name for _, (name, step) in before if step is not None and step != "passthrough"]
     return Placing("gpu", tuple(first))
 
 
@@ -166,7 +163,6 @@ class Kinds:
 
     @property
     def resources(self) -> set[str]:
-        """Names of the existing resources."""
         return {name for kind, name in RESOURCES.items() if self._of[kind]}
 
     def workers(self, kind: Kind | None) -> list[str]:
@@ -185,7 +181,6 @@ def kinds_of(client: Client) -> Kinds:
 
 
 def kinds_among(workers: Mapping[str, Mapping[str, Any]]) -> Kinds:
-    """The kinds of workers with this description by the scheduler."""
     return Kinds({address: worker["resources"] for address, worker in workers.items()})
 
 
@@ -201,8 +196,6 @@ class Spot:
 
 
 class Placer:
-    """Says which kind of worker candidates go to."""
-
     def __init__(self, job: Job, kinds: Kinds):
         self.job, self.kinds = job, kinds
         # Rows of another library than NumPy may be in the memory of GPUs.

@@ -79,13 +79,11 @@ def _packed_plugin():
             if client in scheduler.client_comms:
                 return  # it is back, and may be sending
             for worker, keys in held.items():
-                left = [key for key in keys if is_left(scheduler, client, key)]
+                sent = [key for key in keys if isinstance(key, tuple) and key[-1] == client]
+                left = [key for key in sent if key not in scheduler.tasks]
                 if left and worker in scheduler.workers:
                     stimulus = f"rows-of-{client}"
                     message = {"op": "free-keys", "keys": left, "stimulus_id": stimulus}
                     scheduler.worker_send(worker, message)
-
-    def is_left(scheduler, client, key):
-        return isinstance(key, tuple) and key[-1] == client and key not in scheduler.tasks
 
     return cloudpickle.dumps(AbandonedRows(TOPIC, PAUSES_S))

@@ -52,7 +52,6 @@ class Facts:
 
 
 def describe(block: Any) -> Facts:
-    """Describe a block."""
     if is_frame(block):
         columns = list(block.columns)
         return Facts(
@@ -275,7 +274,6 @@ def _parts(block):
 
 
 def library_of(x: Any) -> str:
-    """The package that the class of `x` is of."""
     return type(x).__module__.partition(".")[0]
 
 

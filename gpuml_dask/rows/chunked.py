@@ -1,7 +1,7 @@
 """Rows as chunks on workers: futures that are made on demand, and again if they are lost.
 
-Stages follow each other: the original blocks, the same cut at other bounds, as arrays, all in one.
-Each is a `Layer` of futures, so that what was lost is made again from the stage before.
+The original blocks, the same cut at other bounds, as arrays, and all in one are a `Layer` of
+futures each, so that what was lost is made again from the layer before.
 """
 
 from bisect import bisect_left, bisect_right
@@ -93,12 +93,12 @@ class Rows:
         self._blocks = Layer(n_chunks, make)
         self._arrays = self._blocks if facts.are_arrays else Layer(n_chunks, self._convert)
         self._whole = Layer(1, self._join)
+        self._layers = [self._blocks, self._arrays, self._whole]
 
     # ------------------------------------------------------------ who uses them
 
     @property
     def is_open(self) -> bool:
-        """Whether a table uses them."""
         return self._n_users > 0
 
     def acquire(self) -> None:
@@ -115,7 +115,7 @@ class Rows:
                 return
             if self._parent is not None:
                 self._parent.release()
-            for layer in self._layers():
+            for layer in self._layers:
                 layer.forget()
 
     # ------------------------------------------------------------ futures
@@ -154,7 +154,7 @@ class Rows:
         with self._lock:
             revived = self._parent.revive() if self._parent is not None else False
             # Check all layers: `any` of a generator would stop at the first.
-            lost = [layer.drop_lost() for layer in self._layers()]
+            lost = [layer.drop_lost() for layer in self._layers]
             if lost[0]:
                 self._blocks.futures()
             return revived or any(lost)
@@ -174,15 +174,11 @@ class Rows:
         return Rows(self.client, self.name, facts, self.token, make, self._resources, parent=self)
 
     def check_kept(self) -> None:
-        """Raise an error if some rows are only there pass by pass."""
         if self.unread is not None:
             raise NeedsAllRows(
                 f"All rows are needed in memory, but {self.unread}. Set more: "
                 "dask.config.set({'gpuml.memory': '100GB'}), or persist() the collection."
             )
-
-    def _layers(self):
-        return [self._blocks, self._arrays, self._whole]
 
     def _convert(self, missing, word):
         chunks = self._blocks.futures()
@@ -248,8 +244,6 @@ def remote_rows(
 
 
 class _Started:
-    """The blocks of a source that is computed, or exists, on workers."""
-
     def __init__(
         self, client: Client, name: str, source: CollectionRows | TaskRows, resources: Resources
     ):
@@ -283,7 +277,6 @@ class _Started:
 
 
 def lost_chunks(name: str) -> ClusterError:
-    """The error for rows that depend on lost futures of the user."""
     return ClusterError(
         f"Chunks that {name} is made of were lost with their worker, and this process has no other "
         "copy. Pass data that tasks can read again, or local arrays."

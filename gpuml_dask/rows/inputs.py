@@ -25,8 +25,6 @@ CHUNK_BYTES = 64 * 2**20
 
 @dataclass(frozen=True)
 class LocalRows:
-    """Rows in the memory of this process."""
-
     block: Any
     facts: Facts
     # Per placement, not per object, whose values may change between two searches.
@@ -34,7 +32,6 @@ class LocalRows:
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of a row, approximately."""
         return max(1, _nbytes(self.block) // max(1, len_of(self.block)))
 
     def to_backend(self) -> "LocalRows":
@@ -178,7 +175,6 @@ def check_column(facts: Facts, name: str) -> None:
 
 
 def len_of(block: Any) -> int:
-    """How many rows a local block has."""
     return block.shape[0] if hasattr(block, "shape") else len(block)
 
 

@@ -1,8 +1,7 @@
 """Rows of X, y and more in aligned chunks, each of them a future on a worker.
 
-`place` takes whatever holds rows. Rows on workers stay there; rows of this process are cut by bytes
-and sent straight to workers, once. Chunks and pieces follow from the data alone, so that results do
-not depend on the number of workers.
+Rows on workers stay there; rows of this process are cut by bytes and sent straight to workers,
+once. Chunks and pieces follow from the data alone.
 """
 
 import math
@@ -20,17 +19,9 @@ from gpuml._persistence.tokens import token_of
 from gpuml_dask.client import HOW_TO_CONNECT, current_client, thread_lent
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.planning.plan import DIVIDED_FROM_BYTES, room_for_rows
+from gpuml_dask.rows import inputs
 from gpuml_dask.rows.chunked import Rows, cut_tasks, local_rows, remote_rows
-from gpuml_dask.rows.inputs import (
-    CollectionRows,
-    LocalRows,
-    check_column,
-    check_matrix,
-    chunk_sizes,
-    read_column,
-    read_rows,
-    sizes_of,
-)
+from gpuml_dask.rows.inputs import CollectionRows, LocalRows
 from gpuml_dask.rows.sending import Homes, gpu_resources
 from gpuml_dask.rows.unread import digest, is_kept, unread_rows
 from gpuml_dask.waiting import answers, check_client, facts_of, in_touch
@@ -63,7 +54,6 @@ class Placed:
 
     @property
     def n_bytes(self) -> int:
-        """Size of the rows, about."""
         return self.dtype.itemsize * math.prod(self.shape)
 
     def check_open(self) -> None:
@@ -323,7 +313,7 @@ def _place_all(client, read, placed, chunks, numeric, memory):
             rows = local_rows(client, name, source, X.sizes, homes, gpu)
         else:
             rows = source if isinstance(source, Rows) else remote_rows(client, name, source, gpu)
-            check_column(rows.facts, name)
+            inputs.check_column(rows.facts, name)
             _check_lengths([sum(X.sizes), sum(rows.sizes)])
             rows = rows.cut(X.sizes)
         _take(placed, name, rows)
@@ -339,15 +329,15 @@ def _take(placed, name, rows):
 
 def _placed_matrix(client, source, chunks, numeric, gpu, memory):
     if isinstance(source, LocalRows):
-        sizes = chunk_sizes(source, chunks)
+        sizes = inputs.chunk_sizes(source, chunks)
         return local_rows(client, "X", source, sizes, _homes(client, source, sizes), gpu)
     rows = source if isinstance(source, Rows) else None
     if isinstance(source, CollectionRows) and memory is not None and not is_kept(source):
         rows = unread_rows(client, "X", source, _room(client, source, memory))
     rows = remote_rows(client, "X", source, gpu, numeric) if rows is None else rows
     if numeric:
-        check_matrix(rows.facts)
-    return rows if chunks is None else rows.cut(sizes_of(chunks, sum(rows.sizes)))
+        inputs.check_matrix(rows.facts)
+    return rows if chunks is None else rows.cut(inputs.sizes_of(chunks, sum(rows.sizes)))
 
 
 def _room(client, source, memory):
@@ -368,7 +358,9 @@ def _read(name, value, client, numeric):
         if value.rows.client is not client:
             raise ValueError(f"{value!r} is on the workers of another client.")
         return value.rows
-    return read_rows(value, name, numeric=numeric) if name == "X" else read_column(value, name)
+    if name == "X":
+        return inputs.read_rows(value, numeric=numeric)
+    return inputs.read_column(value, name)
 
 
 def _check_lengths(lengths):

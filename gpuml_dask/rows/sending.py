@@ -117,9 +117,8 @@ def _send_all(client, name, chunks, homes, sent):
 
 def _is_out_of_reach(client, home, error):
     """Whether a worker runs to which this process has no connection; then none is tried again."""
-    if not _goes_straight(client) or not isinstance(error, OSError):
-        return False
-    if isinstance(error, TimeoutError):  # it is connected, and stuck
+    is_stuck = isinstance(error, TimeoutError)  # but connected
+    if is_stuck or not isinstance(error, OSError) or not _goes_straight(client):
         return False
     time.sleep(NOTICED_S)
     if facts_of(client).get(home, {}).get("status") != "running":

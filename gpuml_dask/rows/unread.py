@@ -1,12 +1,11 @@
 """Rows of a collection that workers do not keep: each pass over them computes their chunks again.
 
 A `Chunk` is a chunk's own part of the graph, computed by whoever needs its rows. An `Unread` stands
-where a share of the rows would, and for what is made of it: of these, what is small is kept, so
-that a pass makes only what depends on X.
+where a share of the rows would, and for what is made of it; what is small of that is kept.
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -20,7 +19,7 @@ from dask.sizeof import sizeof
 from distributed import Client, Future, futures_of
 
 from gpuml.data import reads_features
-from gpuml.divided import Rest, Share
+from gpuml.divided import Rest
 from gpuml_dask._dask import graph_of
 from gpuml_dask.planning.plan import byte_text
 from gpuml_dask.rows import blocks
@@ -47,7 +46,6 @@ class Chunk:
     dtype: Any = None
 
     def block(self) -> Any:
-        """The chunk as the collection has it."""
         graph, key, needs = cloudpickle.loads(self.packed)
         for need, value in zip(needs, self.values, strict=True):
             graph[need] = (partial(blocks.same, value),)  # whatever Dask would take the value for
@@ -57,7 +55,6 @@ class Chunk:
         return blocks.describe(self.block())
 
     def rows(self) -> Any:
-        """The chunk as an array."""
         found = blocks.as_rows(self.block(), self.dtype)
         blocks.check_size(found, len(self))
         return found
@@ -77,22 +74,12 @@ class Unread:
     """
 
     def __init__(
-        self,
-        chunk: Chunk,
-        make: Callable[..., Any],
-        args: Any = (),
-        before: "Unread | None" = None,
+        self, chunk: Chunk, make: Callable[..., Any], args: Any, before: "Unread | None" = None
     ):
         self.chunk, self.make, self.args, self.before = chunk, make, args, before
         self._rest: Rest | None = None
 
-    @classmethod
-    def share(cls, chunk: Chunk, y: Any = None, weight: Any = None) -> "Unread":
-        """A share whose X is a chunk."""
-        return cls(chunk, Share, (y, weight))
-
     def then(self, function: Callable[..., Any], *args: Any) -> "Unread":
-        """What a function makes of it."""
         return Unread(self.chunk, function, args, self)
 
     def call(self, function: Callable[..., Any], *args: Any) -> Any:
@@ -138,10 +125,8 @@ def digest(block: Any) -> str:
 # ---------------------------------------------------------------- rows of a collection
 
 
-def is_kept(source: Any) -> bool:
-    """Whether nothing is computed again: the chunks are on workers, or there is no collection."""
-    if not isinstance(source, CollectionRows):
-        return True
+def is_kept(source: CollectionRows) -> bool:
+    """Whether nothing is computed again: the chunks are on workers."""
     keys = {future.key for future in futures_of(source.collection)}
     return keys.issuperset(flatten(source.collection.__dask_keys__()))
 
@@ -201,7 +186,6 @@ def _is_matrix(facts):
 
 
 def _n_stay(facts, memory):
-    """How many of the first chunks fit."""
     row_bytes = int(np.prod(facts.tail or (1,))) * facts.dtype.itemsize
     ends = np.cumsum(facts.sizes or ()) * row_bytes
     return int(np.searchsorted(ends, memory, side="right"))
@@ -217,7 +201,7 @@ class _Chunks:
         self._client, self._name = client, name
         graph, keys = graph_of(source.collection)
         self._theirs = {future.key: future for future in futures_of(source.collection)}
-        parts = [_reached(graph, [key], self._theirs) for key in keys]
+        parts = [_reached(graph, key, self._theirs) for key in keys]
         readers = Counter(name for part in parts for name in part)
         most = min(MOST_READERS, max(1, len(keys) - 1))
         shared = {name for name, n in readers.items() if n > most} - set(keys)
@@ -225,7 +209,7 @@ class _Chunks:
         self._needs: list[list[Any]] = []
         self._packed: list[bytes] = []
         for key in keys:
-            reached = _reached(graph, [key], outer)
+            reached = _reached(graph, key, outer)
             needs = [name for name in reached if name in outer]
             own = {name: graph[name] for name in reached if name not in outer}
             self._needs.append(needs)
@@ -239,11 +223,7 @@ class _Chunks:
         return len(self._packed)
 
     def __call__(
-        self,
-        which: Sequence[int],
-        word: str,
-        shapes: Mapping[int, tuple[int, ...]] | None = None,
-        dtype: Any = None,
+        self, which: Sequence[int], word: str, shapes: Any = None, dtype: Any = None
     ) -> list[Future]:
         known = {**self._made, **self._theirs}
         if any(future.cancelled() for future in known.values()):
@@ -252,7 +232,7 @@ class _Chunks:
             Chunk,
             [self._packed[i] for i in which],
             [[known[need] for need in self._needs[i]] for i in which],
-            [None if shapes is None else shapes[i] for i in which],
+            [shapes and shapes[i] for i in which],
             key=[(f"chunk-of-{self._name}-{word}", i) for i in which],
             dtype=dtype,
             pure=False,
@@ -270,9 +250,9 @@ class _Chunks:
         return False
 
 
-def _reached(graph, keys, outer):
-    """Some keys of a graph and all that they depend on, down to keys in `outer`."""
-    reached, left = dict.fromkeys(keys), list(keys)
+def _reached(graph, key, outer):
+    """A key of a graph and all that it depends on, down to keys in `outer`."""
+    reached, left = {key: None}, [key]
     while left:
         name = left.pop()
         if name in outer:

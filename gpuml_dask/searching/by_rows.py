@@ -52,10 +52,7 @@ class Found:
 
 
 class ByRows:
-    """Fits groups of a job, and its best model, to rows that are divided over workers.
-
-    The rows of the job are here, or `Placed`.
-    """
+    """Fits groups of a job, and its best model, to rows that are divided over workers."""
 
     def __init__(self, job: Job, client: Client):
         self.job, self.client = job, client
@@ -91,7 +88,6 @@ class ByRows:
         return self._best.get(candidate)
 
     def close(self) -> None:
-        """Release the rows that were sent to workers."""
         if self._own is not None:
             self._own.close()
 
@@ -178,7 +174,6 @@ def plan_for(
 
 
 def _unread(job):
-    """Which rows are computed again in each pass."""
     return job.X.rows.unread if isinstance(job.X, Placed) else None
 
 

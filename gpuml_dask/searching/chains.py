@@ -1,8 +1,7 @@
 """Models that learn call by call on a cluster: chains of tasks, each from one state to the next.
 
 A state is a future; it stays on the worker that made it, and the scheduler knows how to make it
-again: all tasks before it give the same result whenever and wherever they run. Only states that
-depended on rows which the client had sent are begun anew here.
+again. Only states that depended on rows which the client had sent are begun anew here.
 """
 
 import time
@@ -153,9 +152,9 @@ class ChainRunner(PlacedRunner):
     Models learn on the kind of worker that they need, as they are fitted there.
     """
 
-    def __init__(self, client: Client, inputs: "LessonInputs", lesson: Lesson, last: Any = None):
+    def __init__(self, client: Client, inputs: "LessonInputs", lesson: Lesson, last: Any = scored):
         super().__init__(client, inputs)
-        self._lesson, self._last = lesson, last or score_leg
+        self._lesson, self._last = lesson, last
         self._kinds, self._kinds_since = Kinds({}), float("-inf")
 
     def _add(self, units, workers=()):
@@ -169,9 +168,9 @@ class ChainRunner(PlacedRunner):
             demand = self._demand(leg, kinds)
             future = self.client.submit(
                 self._last,
-                inputs.lesson,
                 self._state(leg, demand),
                 inputs.held_out,
+                inputs.lesson,
                 key=self._key(leg, title, leg.label),
                 resources=asked_resources(demand) or None,
             )
@@ -236,7 +235,6 @@ class ChainRunner(PlacedRunner):
             if call > first and n_bytes + more > TOGETHER_BYTES and number not in seen:
                 yield range(first, call)
                 first, seen, n_bytes = call, set(), 0
-                more = self._inputs.block_bytes(number)
             seen.add(number)
             n_bytes += more
         yield range(first, request.wanted)
@@ -254,21 +252,19 @@ class LessonInputs:
         self.on_gpu = self._rows.facts.on_gpu
         self._lesson = Sent(client, lesson, f"lesson of {model_words(lesson.estimator)}")
         self._row_bytes = max(1, table.dtype.itemsize) * max(1, *table.shape[1:])
-        self._training = Layer(blocks.n_blocks, partial(self._parts, training_part))
+        parts = partial(self._parts, training_part, "rows to train on")
+        self._training = Layer(blocks.n_blocks, parts)
         self._held_out = Layer(1, self._join)
 
     @property
     def lesson(self) -> Future:
-        """The lesson."""
         return self._lesson.future
 
     @property
     def held_out(self) -> Future:
-        """A fold of all held-out rows."""
         return self._held_out.futures()[0]
 
     def block(self, number: int) -> Future:
-        """A fold of the training rows of a block."""
         return self._training.futures([number])[0]
 
     def block_bytes(self, number: int) -> int:
@@ -289,13 +285,10 @@ class LessonInputs:
         """Do nothing: states are kept by the tasks that depend on them."""
 
     def close(self) -> None:
-        """Forget all futures."""
         self._held_out.forget()
         self._training.forget()
 
-    def _parts(self, function, numbers, word):
-        """A part of the rows of each of some blocks."""
-        title = "rows to train on" if function is training_part else "rows to score on"
+    def _parts(self, function, title, numbers, word):
         chunks = list(zip(*(self._table.blocks(name) for name in self._names), strict=True))
         recipe, what = self._blocks.recipe, (self.lesson, self._names)
         return [
@@ -304,7 +297,8 @@ class LessonInputs:
         ]
 
     def _join(self, _missing, word):
-        parts = self._parts(held_out_part, range(self._blocks.n_blocks), word)
+        every = range(self._blocks.n_blocks)
+        parts = self._parts(held_out_part, "rows to score on", every, word)
         key = f"held-out rows-{word}"
         return [self._rows.submit(join_held_out, self.lesson, self._names, *parts, key=key)]
 
@@ -321,7 +315,6 @@ def training_part(lesson: Lesson, names: Sequence[str], recipe: Recipe, *chunks:
 
 
 def held_out_part(lesson: Lesson, names: Sequence[str], recipe: Recipe, *chunks: Any) -> list[Any]:
-    """Held-out rows of a chunk."""
     _, rows = recipe.parts()
     return [rows_of(chunk, rows) for chunk in chunks]
 
@@ -353,13 +346,7 @@ def learn_calls(
     return learnt
 
 
-def score_leg(lesson: Lesson, learnt: Learnt, held_out: Fold) -> Result:
-    """The score of a state."""
-    return scored(learnt, held_out, lesson)
-
-
-def model_of(lesson: Lesson, learnt: Learnt, held_out: Fold) -> Any:
-    """The model of a state."""
+def model_of(learnt: Learnt, held_out: Fold, lesson: Lesson) -> Any:
     return learnt.model
 
 

@@ -72,7 +72,6 @@ class ClusterEvaluator:
 
     @property
     def plan(self) -> Plan:
-        """What was done so far, as a plan."""
         return Plan(tuple(self.steps))
 
     @property
@@ -105,7 +104,8 @@ class ClusterEvaluator:
         self._run_round(round_, groups)
         self._params.update(round_.params)
         self._groups.update(round_.groups)
-        tell_unrepeated(round_.refused, round_.by_candidate(), self.job.task.error_score)
+        results = {n: list(by_split.values()) for n, by_split in round_.table.items()}
+        tell_unrepeated(round_.refused, results, self.job.task.error_score)
         self.steps.extend(round_.steps())
         self.n_done += len(candidates)
         self._round = None
@@ -223,17 +223,9 @@ class ClusterEvaluator:
         """Rows and the rest on workers; sent there by the first round."""
         if self._inputs is None:
             rows, task = self._send_once()
-            spec = Spec(
-                self.job.estimator,
-                self.job.splits,
-                task,
-                gpuml.get_config(),
-                sklearn.get_config(),
-                list(warnings.filters),
-                uuid.uuid4().hex,
-                self._search,
-                self.on.fit_timeout,
-            )
+            what = self.job.estimator, self.job.splits, task
+            theirs = gpuml.get_config(), sklearn.get_config(), list(warnings.filters)
+            spec = Spec(*what, *theirs, uuid.uuid4().hex, self._search, self.on.fit_timeout)
             self._inputs = SearchInputs(self.client, spec, rows)
         return self._inputs
 

@@ -56,8 +56,6 @@ class Sent:
 
 
 class SearchInputs:
-    """The spec of a search and its rows."""
-
     def __init__(self, client: Client, spec: Spec, rows: Mapping[str, Sent | Placed]):
         self._client, self._rows = client, rows
         self._name, self._n_unpacked = spec.name, 0

@@ -90,19 +90,14 @@ def _watch(worker, key, limit, over):
         if ran <= limit:
             continue
         with suppress(RuntimeError):  # the worker closes
-            if not _is_wanted(worker, key):
+            task = worker.state.tasks.get(key)
+            if task is None or task.state == "cancelled":  # nobody waits for it
                 worker.loop.add_callback(_restart, worker, key, ran)
                 return
             if ran - told >= AGAIN_SECONDS:
                 told = ran
                 event = {"key": key, "seconds": ran, "worker": worker.address}
                 worker.log_event(TOPIC, {**event, "restarts": worker.nanny is not None})
-
-
-def _is_wanted(worker, key):
-    """Whether anybody waits for a task that runs here."""
-    task = worker.state.tasks.get(key)
-    return task is not None and task.state != "cancelled"
 
 
 async def _restart(worker, key, seconds):

@@ -26,8 +26,8 @@ from gpuml_dask.errors import ClusterError, FitTimeoutError
 from gpuml_dask.planning.worker_kinds import Placer, Spot
 from gpuml_dask.searching.by_rows import Found
 from gpuml_dask.searching.running import Killed, Late
-from gpuml_dask.searching.staged import split_unit
-from gpuml_dask.searching.tasks import Done, GroupUnit, Unit
+from gpuml_dask.searching.staged import StagedUnit
+from gpuml_dask.searching.tasks import Done, GroupUnit, SplitUnit, Unit
 
 # Units of a search, however few threads there are when it begins: workers that join later then find
 # work to take. More would take longer than they are worth: each takes its rows out of all.
@@ -54,11 +54,9 @@ class Round:
     """The candidates of one round, and their results so far.
 
     Units know candidates by their numbers among those of all rounds; `first` is the first of this
-    one. `finished` are results from a checkpoint; `placer` says which kind of worker fits what.
-
-    `table` has the results of each candidate by split; `groups` the group that a candidate was
-    fitted with, and the worker if that is known; `refused` why a candidate was not fitted together
-    with others.
+    one. `finished` are results from a checkpoint. `table` has the results of each candidate by
+    split; `groups` the group that a candidate was fitted with, and the worker if that is known;
+    `refused` why a candidate was not fitted together with others.
     """
 
     def __init__(
@@ -86,17 +84,12 @@ class Round:
 
     @property
     def n_fits(self) -> int:
-        """Fits that are missing."""
         return sum(len(self.job.splits) - len(results) for results in self.table.values())
 
     @property
     def results(self) -> list[dict[str, Any]]:
         """All results, split after split per candidate."""
         return [each[split] for each in self.table.values() for split in range(len(each))]
-
-    def by_candidate(self) -> dict[int, list[dict[str, Any]]]:
-        """Results of each candidate."""
-        return {number: list(each.values()) for number, each in self.table.items()}
 
     # ------------------------------------------------------------ units
 
@@ -170,7 +163,10 @@ class Round:
         title = f"fit {model_words(self.job.estimator)}"
         params = {number: self.params[number] for family in part for number in family}
         self._families.update({(split, n): family for family in part for n in family})
-        return split_unit(title, label, split, params, spot.placing, spot.candidates)
+        what = title, label, split, list(params), list(params.values()), spot.placing
+        if not spot.placing.first:
+            return SplitUnit(*what)
+        return StagedUnit(*what, prefix=spot.candidates[0], n_sharing=len(spot.candidates))
 
     # ------------------------------------------------------------ what is finished already
 

@@ -147,7 +147,8 @@ class ClusterSearch(OnePassSearch):
                     super().fit(X, y, **params)
                 finally:
                     del self._session
-                self.dask_graph_ = session.graph()
+                names = [name for each in session.evaluators for name in each.names]
+                self.dask_graph_ = graph_of(names)
         return self
 
     def explain(self, X, y=None, **params):

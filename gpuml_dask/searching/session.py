@@ -32,9 +32,8 @@ from gpuml_dask.waiting import answers, workers_there
 class Session:
     """The cluster as one fit of a search sees it: its evaluators, and its rows on workers.
 
-    `checkpoints` keep finished work, if any. `fit_timeout` are the seconds that a fit of the table
-    may take. `elsewhere` are arrays of this process, each with the `Placed` that stands for it on
-    workers.
+    `fit_timeout` are the seconds that a fit of the table may take. `elsewhere` are arrays of this
+    process, each with the `Placed` that stands for it on workers.
     """
 
     def __init__(
@@ -145,9 +144,6 @@ class Session:
             limit="" if limit is None else f"{limit:g} s for each fit at most",
         )
 
-    def graph(self) -> dict[str, list[str]]:
-        return graph_of(name for evaluator in self.evaluators for name in evaluator.names)
-
     def close(self) -> None:
         """Release everything on workers that was put there for this fit."""
         for evaluator in self.evaluators:
@@ -166,7 +162,6 @@ class Session:
 
 
 def score_there(client: Client, search: Any, X: Any, y: Any, params: Mapping[str, Any]) -> Any:
-    """The score of a fitted search, of rows that are brought together on one worker."""
     with place(X, y, params, client=client, numeric=False) as table:
         rows = {name: table.whole(name) for name in table.names}
         score = client.submit(scored, cloudpickle.dumps(search), **rows, pure=False)
@@ -174,7 +169,6 @@ def score_there(client: Client, search: Any, X: Any, y: Any, params: Mapping[str
 
 
 def scored(packed: bytes, X: Any, y: Any = None, **params: Any) -> Any:
-    """The score of a packed search, of rows that are here."""
     return cloudpickle.loads(packed).score(X, y, **params)
 
 

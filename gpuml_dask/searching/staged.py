@@ -14,18 +14,13 @@ from typing import Any
 import cloudpickle
 from distributed import Future
 
+from gpuml.model_selection import fitted_prefixes
 from gpuml.model_selection.candidates import Step
-from gpuml.model_selection.fitted_prefixes import (
-    Prepared,
-    fit_prepared,
-    place_of_fits,
-    prepare,
-    refit_prepared,
-)
+from gpuml.model_selection.fitted_prefixes import Prepared
 from gpuml.model_selection.one_by_one import Fold, Progress, take_fold
 from gpuml.model_selection.warned import Warned
 from gpuml_dask._annotations import asked_resources, asked_workers
-from gpuml_dask.planning.worker_kinds import Kinds, Placing, kinds_of
+from gpuml_dask.planning.worker_kinds import Kinds, kinds_of
 from gpuml_dask.searching.limits import limited
 from gpuml_dask.searching.running import Runner
 from gpuml_dask.searching.tasks import (
@@ -55,20 +50,19 @@ class FirstSteps:
 
     @property
     def title(self) -> str:
-        """Their name on the dashboard."""
         return f"fit {' and '.join(self.names)}"
 
     def run(self, spec: Spec, rows: Mapping[str, Any]) -> Prepared:
         """Fit and transform on a worker."""
         job = spec.kept(rows).evaluator.job
-        if self.split is not None:
-            split = job.splits[self.split]
-            fold = take_fold(job.estimator, job.X, job.y, split, job.task, shared=True)
-            with limited(spec.fit_timeout):
-                return prepare(job.estimator, fold, self.params, self.names, job.task)
-        fold = Fold(job.X, job.y, None, None, job.task.fit_params, {}, {}, 0)
-        raising = replace(job.task, error_score="raise")
-        return prepare(job.estimator, fold, self.params, self.names, raising)
+        if self.split is None:
+            fold = Fold(job.X, job.y, None, None, job.task.fit_params, {}, {}, 0)
+            task, limit = replace(job.task, error_score="raise"), None
+        else:
+            split, task, limit = job.splits[self.split], job.task, spec.fit_timeout
+            fold = take_fold(job.estimator, job.X, job.y, split, task, shared=True)
+        with limited(limit):
+            return fitted_prefixes.prepare(job.estimator, fold, self.params, self.names, task)
 
 
 @dataclass(frozen=True)
@@ -95,7 +89,6 @@ class StagedUnit(SplitUnit):
 
     @property
     def first(self) -> FirstSteps:
-        """What has to be done before."""
         return FirstSteps(self.prefix, self.split, self.params[0], self.placing.first)
 
     def finish(self, prepared: Prepared, spec: Spec) -> tuple[Any, Steps]:
@@ -105,10 +98,10 @@ class StagedUnit(SplitUnit):
         work = [(p, Progress(self.split, n_splits, i, n)) for i, p in enumerate(self.params)]
         task = replace(spec.task, verbose=0)
         with limited(spec.fit_timeout, n):
-            results = fit_prepared(
+            results = fitted_prefixes.fit_prepared(
                 spec.estimator, prepared, work, task, spec.settings, n_sharing=self.n_sharing
             )
-        place = place_of_fits(spec.estimator, prepared, self.params[0])
+        place = fitted_prefixes.place_of_fits(spec.estimator, prepared, self.params[0])
         return self.made_of(results, place, task.error_score)
 
 
@@ -122,21 +115,10 @@ class StagedRefit(RefitUnit):
 
     def finish(self, prepared: Prepared, spec: Spec) -> tuple[Any, Steps]:
         """Fit the other steps on a worker."""
-        model = refit_prepared(spec.estimator, prepared, self.params)
-        return model, [Step(1, 1, place_of_fits(spec.estimator, prepared, self.params), "refit")]
-
-
-def split_unit(
-    title: str,
-    label: str,
-    split: int,
-    candidates: Mapping[int, Mapping[str, Any]],
-    placing: Placing,
-    sharing: Sequence[int],
-) -> SplitUnit:
-    """A unit of candidates on a split; `sharing` are all that have the same first steps."""
-    what = title, label, split, list(candidates), list(candidates.values()), placing
-    return StagedUnit(*what, sharing[0], len(sharing)) if placing.first else SplitUnit(*what)
+        estimator, params = spec.estimator, self.params
+        model = fitted_prefixes.refit_prepared(estimator, prepared, params)
+        place = fitted_prefixes.place_of_fits(estimator, prepared, params)
+        return model, [Step(1, 1, place, "refit")]
 
 
 class PlacedRunner(Runner):
@@ -173,7 +155,7 @@ class PlacedRunner(Runner):
         free = not (asked_workers() or asked_resources({}))
         there = [worker for worker in workers if free and worker in kinds.addresses]
         demand = {} if there else kinds.demand(kind)
-        where: dict[str, Any] = {"resources": asked_resources(demand)} if demand else {}
+        where: dict[str, Any] = {"resources": asked_resources(demand) or None}
         if there:
             where = {"workers": there, "allow_other_workers": True}
         self._demands.update(dict.fromkeys(keys, frozenset(demand)))
@@ -219,10 +201,8 @@ class PlacedRunner(Runner):
         if not asked:
             return
         kinds, now = kinds_of(self.client), time.monotonic()
-        for name in asked & kinds.resources:
-            self._missing_since.pop(name, None)
-        for name in asked - kinds.resources:
-            self._missing_since.setdefault(name, now)
+        before, missing = self._missing_since, asked - kinds.resources
+        self._missing_since = {name: before.get(name, now) for name in missing}
         gone = {n for n, since in self._missing_since.items() if now - since > patience()}
         waiting = [key for key in self._running if self._demands.get(key, frozenset()) & gone]
         if waiting:

@@ -63,7 +63,6 @@ def with_columns(task: Task, n_rows: int, **changes: Any) -> tuple[Task, dict[st
 
 
 def filled(value: Any, rows: Mapping[str, Any]) -> Any:
-    """The array that a `Column` stands for; any other value itself."""
     return rows[value.name] if isinstance(value, Column) else value
 
 
@@ -309,7 +308,6 @@ def as_user(spec: Spec) -> Iterator[list[Warned]]:
 
 
 def done(value: Any, steps: Steps, warned: Sequence[Warned]) -> Done:
-    """The outcome of a unit on this worker."""
     return Done(value, steps, get_worker().address, _device(steps[0].place), tuple(warned))
 
 

@@ -50,10 +50,7 @@ def children_of(rank: int, size: int) -> list[int]:
 
 
 class Transport(Protocol):
-    """How messages travel between the ranks.
-
-    `place` has the library and device of arrays that `carries` accepts.
-    """
+    """How messages travel between the ranks; arrays that it carries are at its place."""
 
     rank: int
     size: int
@@ -109,7 +106,6 @@ ALIGNMENT = 256
 
 
 def is_device_array(x: Any) -> bool:
-    """Whether `x` is a CuPy array."""
     kind = type(x)
     return kind.__name__ == "ndarray" and kind.__module__.startswith("cupy")
 
@@ -151,19 +147,16 @@ def encode(value: Any, carries: Callable[[Any], bool]) -> Message:
 
 
 def decode(message: Message) -> Any:
-    """The value of a message."""
     return _Unpickler(io.BytesIO(message.text), message.arrays).load()
 
 
 def joined(messages: Sequence[Message]) -> Message:
-    """Several messages in one."""
     parts = [(message.text, len(message.arrays)) for message in messages]
     arrays = [x for message in messages for x in message.arrays]
     return Message(pickle.dumps(parts, pickle.HIGHEST_PROTOCOL), arrays)
 
 
 def parted(message: Message) -> list[Message]:
-    """The messages that were joined."""
     parts, arrays = [], iter(message.arrays)
     for text, n_arrays in pickle.loads(message.text):
         parts.append(Message(text, list(islice(arrays, n_arrays))))

@@ -84,11 +84,9 @@ class NcclLink:
         self._aborted = False
 
     def carries(self, x: Any) -> bool:
-        """Whether `x` is an array of CuPy."""
         return is_device_array(x)
 
     def empty(self, n_bytes: int) -> Array:
-        """A new buffer."""
         return self._cupy.empty(n_bytes, dtype=np.uint8)
 
     def view(self, buffer: Array, offset: int, shape: tuple, dtype: str) -> Array:
@@ -109,14 +107,12 @@ class NcclLink:
         return host.tobytes()
 
     def broadcast(self, buffers: Sequence[Array]) -> None:
-        """From rank 0 to all others."""
         with self._group(buffers) as (nccl, stream):
             for x in buffers:
                 pointer = x.data.ptr
                 self._communicator.broadcast(pointer, pointer, x.size, nccl.NCCL_UINT8, 0, stream)
 
     def send(self, target: int, buffers: Sequence[Array]) -> None:
-        """To a rank."""
         with self._group(buffers) as (nccl, stream):
             for x in buffers:
                 self._communicator.send(x.data.ptr, x.size, nccl.NCCL_UINT8, target, stream)

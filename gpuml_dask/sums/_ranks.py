@@ -205,7 +205,6 @@ class Driver:
 
     @property
     def place(self) -> Place:
-        """Where results come to."""
         return self._ranks.transport.place
 
     def __len__(self) -> int:
@@ -259,8 +258,6 @@ class Driver:
 
 
 class _Ranks:
-    """All ranks, as rank 0 commands them."""
-
     def __init__(self, transport, own):
         self.transport = transport
         self.forget: list[int] = []

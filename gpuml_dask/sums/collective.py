@@ -66,10 +66,6 @@ class Collective:
 
     `transport` is a `Transport` class with the static methods ``invite()`` and ``here()`` and the
     class method ``join(invitation, rank, size)``. The default needs a GPU in each worker.
-
-    >>> collective = collective_of(client)  # doctest: +SKIP
-    >>> pieces = {address: {0: first, 1: second}}  # doctest: +SKIP
-    >>> collective.run(fit, pieces, penalty)  # doctest: +SKIP
     """
 
     def __init__(self, client: Client, transport: Any = NcclTransport):

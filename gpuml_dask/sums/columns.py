@@ -1,8 +1,7 @@
 """Encoders, imputers and a scaler by quantiles, of rows on workers, fitted column by column.
 
-The class is fitted in this process to a few rows that have every kind of value, so that it checks
-its parameters, raises its errors and sets its attributes. What depends on all rows comes from
-workers: the different values of a column, their counts, sums and quantiles.
+The class is fitted in this process to a few rows that have every kind of value, so that it raises
+its errors and sets its attributes. What depends on all rows comes from workers.
 """
 
 from collections.abc import Callable
@@ -33,8 +32,7 @@ Find = Callable[[Any, TaskHolders, Table], Any]
 def fit_columns(estimator: Any, table: Table, find: Find, label: str) -> dict[str, Any]:
     """Fitted attributes of an estimator, by one of the functions below.
 
-    `NeedsAllRows` is raised if all rows have to be in one place, a ValueError for rows that the
-    estimator refuses.
+    `NeedsAllRows` is raised if all rows have to be in one place.
     """
     check_matrix(replace(table.X.rows.facts, dtype=None))  # text will do
     if not table.shape[1]:
@@ -56,7 +54,6 @@ def fit_columns(estimator: Any, table: Table, find: Find, label: str) -> dict[st
 
 
 def fitted_attributes(model: Any) -> dict[str, Any]:
-    """All attributes of a model but its parameters."""
     params = model.get_params(deep=False)
     return {name: value for name, value in vars(model).items() if name not in params}
 
@@ -247,7 +244,6 @@ def _missing(X, missing_values):
 
 
 def _with_mask(X, missing_values):
-    """Numbers, and the mask of those that are not missing."""
     return X, ~_missing(X, missing_values)
 
 

@@ -87,7 +87,8 @@ class Spread:
 
     def _call(self, function: Callable[..., Any], args: Sequence[Any]) -> Any:
         facts = workers_there(self.table.client)
-        gpus = self._gpus(facts)
+        n_bytes = self.table.n_rows * self.table.shape[1] * self.table.dtype.itemsize
+        gpus = gpus_for(facts, get_config()["device"], n_bytes, on_gpu=self._on_gpu)
         bounds = self._bounds(on_gpus=bool(gpus))
         spans = list(pairwise(int(bound) for bound in bounds))
         sizes = tuple(stop - start for start, stop in spans)
@@ -179,10 +180,6 @@ class Spread:
         _revive(self.table)
         return self._shares(spans, lost) if lost else []
 
-    def _gpus(self, facts) -> list[str]:
-        n_bytes = self.table.n_rows * self.table.shape[1] * self.table.dtype.itemsize
-        return gpus_for(facts, get_config()["device"], n_bytes, on_gpu=self._on_gpu)
-
     @property
     def _on_gpu(self) -> bool:
         """Whether the rows are in the memory of GPUs."""
@@ -242,7 +239,7 @@ def by_worker(
 def _share(*columns, names):
     given = dict(zip(names, columns, strict=True))
     if isinstance(given["X"], Chunk):
-        return Unread.share(given.pop("X"), **given)
+        return Unread(given["X"], Share, (given.get("y"), given.get("weight")))
     return Share(**given)
 
 

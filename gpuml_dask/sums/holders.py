@@ -1,8 +1,8 @@
 """Pieces of rows that are Dask futures: `gpuml.data.Holders` whose sums are a tree of tasks.
 
-The caller works in this process; its functions travel to the workers that have the pieces, and sums
-come back. Tasks are pure, so the scheduler makes again what a lost worker had. If it cannot,
-because a piece depends on rows that were sent, those pieces and the sum are requested again here.
+Functions travel to the workers that have the pieces, and sums come back. The scheduler makes again
+what a lost worker had. If it cannot, because a piece depends on rows that were sent, those pieces
+and the sum are requested again here.
 """
 
 import operator
@@ -76,12 +76,10 @@ class Futures:
         self._alive: weakref.WeakValueDictionary[int, Future] = weakref.WeakValueDictionary()
 
     def add(self, futures: list[Future]) -> list[Future]:
-        """Note futures; returns them."""
         self._alive.update((id(future), future) for future in futures)
         return futures
 
     def release(self) -> None:
-        """Release those that are still held."""
         release(list(self._alive.values()))
 
 
@@ -228,15 +226,11 @@ def _bytes_of(values) -> int:
 
 
 # The scheduler leaves tasks where their data is only if it knows how much data that is.
-SIZES: dict[type, Callable[[Any], int]] = {
-    Batch: lambda batch: _bytes_of((batch.X, batch.y, batch.weight, batch.codes)),
-    Folds: lambda folds: sizeof(folds.batch),
-    LossRows: lambda rows: (
-        rows.n_rows * rows.design.row_bytes + _bytes_of((rows.target, rows.weights))
-    ),
-    Share: _bytes_of,
-    Unread: Unread.n_bytes,
-    Absent: lambda absent: 64,
-}
-for kind, size in SIZES.items():
-    sizeof.register(kind, size)
+sizeof.register(Batch, lambda batch: _bytes_of((batch.X, batch.y, batch.weight, batch.codes)))
+sizeof.register(Folds, lambda folds: sizeof(folds.batch))
+sizeof.register(
+    LossRows, lambda r: r.n_rows * r.design.row_bytes + _bytes_of((r.target, r.weights))
+)
+sizeof.register(Share, _bytes_of)
+sizeof.register(Unread, Unread.n_bytes)
+sizeof.register(Absent, lambda absent: 64)
