@@ -11,6 +11,7 @@ from sklearn import model_selection as sk
 from sklearn.base import is_classifier
 
 from gpuml._arrays import is_array, is_numpy, namespace, to_host
+from gpuml._settings.suggestions import check_resource
 from gpuml._sklearn import _num_samples, _SubsampleMetaSplitter
 from gpuml.data import AnySplit
 from gpuml.model_selection.one_pass import OnePassSearch
@@ -42,6 +43,7 @@ class OnePassHalving(OnePassSearch):
         return self
 
     def _check_input_parameters(self, X, y, split_params):
+        check_resource(self.resource, self.estimator, ("n_samples",))
         # scikit-learn reads classes in CPU memory; labels on a device are replaced by one of each
         # class.
         if is_array(y) and not is_numpy(y) and is_classifier(self.estimator):

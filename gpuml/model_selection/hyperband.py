@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.validation import check_is_fitted
 
+from gpuml._settings.suggestions import check_resource
 from gpuml._sklearn import (
     HasMethods,
     Interval,
@@ -367,11 +368,7 @@ class HyperbandSearchCV(OnePassSearch):
                 f"Cannot use resource='{CALLS}': {type(self.estimator).__name__} has no such "
                 f"method. Use '{ROWS}' or a parameter."
             )
-        if self.resource not in (CALLS, ROWS, *self.estimator.get_params()):
-            raise ValueError(
-                f"Cannot use resource={self.resource} which is not supported by estimator "
-                f"{type(self.estimator).__name__}"
-            )
+        check_resource(self.resource, self.estimator, (CALLS, ROWS))
         grids = self.parameters if isinstance(self.parameters, list) else [self.parameters]
         if any(self.resource in grid for grid in grids):
             raise ValueError(
