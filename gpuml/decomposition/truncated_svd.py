@@ -66,7 +66,7 @@ class TruncatedSVD(Decomposition, SklearnTruncatedSVD):
     singular_values_ : array of shape (n_components,)
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

@@ -148,7 +148,7 @@ class BaggingClassifier(_Bagging, sk.BaggingClassifier):
         How the models were fitted.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
@@ -320,7 +320,7 @@ class BaggingRegressor(_Bagging, sk.BaggingRegressor):
         How the models were fitted.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

@@ -102,7 +102,7 @@ class GaussianProcessClassifier(OfKernel, sk.GaussianProcessClassifier):
     n_classes_ : int
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

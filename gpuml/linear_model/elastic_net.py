@@ -121,7 +121,7 @@ class ElasticNet(_SparseRegressor):
     l1_ratio : float in [0, 1], default=0.5
         Share of the l1 part: 1 is the lasso, 0 is ridge regression.
     fit_intercept : bool, default=True
-        Whether b is fitted (it is not penalised) or 0.
+        Whether to fit the intercept b, which is not penalised; otherwise it is 0.
     precompute : bool or array of shape (n_features, n_features), default=False
         False and True are the same here: moments are always used. An array makes scikit-learn do
         the work, with data in CPU memory.
@@ -157,7 +157,7 @@ class ElasticNet(_SparseRegressor):
         Duality gap of the objective.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
@@ -203,11 +203,11 @@ class Lasso(_SparseRegressor, sk.Lasso):
     alpha : float >= 0, default=1.0
         Strength of the penalty. 0 gives least squares.
     fit_intercept : bool, default=True
-        Whether b is fitted (it is not penalised) or 0.
+        Whether to fit the intercept b, which is not penalised; otherwise it is 0.
     precompute : bool or array of shape (n_features, n_features), default=False
         An array makes scikit-learn do the work, with data in CPU memory.
     copy_X : bool, default=True
-        Only where scikit-learn does the work.
+        Used only if scikit-learn does the work.
     max_iter : int, default=1000
         Bound on the iterations, which are those of `ElasticNet`: after one, a fit may have
         converged.
@@ -237,7 +237,7 @@ class Lasso(_SparseRegressor, sk.Lasso):
         Duality gap of the objective.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

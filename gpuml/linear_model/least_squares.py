@@ -26,7 +26,7 @@ class LinearRegression(LinearPredictor, OnePass, sk.LinearRegression):
     Parameters
     ----------
     fit_intercept : bool, default=True
-        Whether b is fitted or 0.
+        Whether to fit the intercept b; otherwise it is 0.
     copy_X : bool, default=True
         Only where scikit-learn does the work; gpuml's never write to X.
     tol : float, default=1e-6
@@ -51,7 +51,7 @@ class LinearRegression(LinearPredictor, OnePass, sk.LinearRegression):
         How the solve went; ``status_.advice`` says it in a sentence.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

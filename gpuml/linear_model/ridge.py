@@ -118,7 +118,7 @@ class Ridge(LinearPredictor, RidgeEstimator, sk.Ridge):
         How the solve went, for gpuml's solvers; ``status_.advice`` says it in a sentence.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

@@ -24,7 +24,7 @@ CLASS_MOMENT_BYTES = 2**30
 
 
 class RidgeClassifier(LinearClassifier, RidgeEstimator, sk.RidgeClassifier):
-    r"""Classifier by ridge regression on indicators of the classes.
+    r"""Classification by ridge regression on indicators of the classes.
 
     For two classes it minimises, over w of shape (n_features,) and b,
 
@@ -46,7 +46,7 @@ class RidgeClassifier(LinearClassifier, RidgeEstimator, sk.RidgeClassifier):
     alpha : float >= 0 or array-like of shape (n_classes,), default=1.0
         Strength of the penalty, in units of ``sum s x^2``.
     fit_intercept : bool, default=True
-        Whether b is fitted (it is not penalised) or 0.
+        Whether to fit the intercept b, which is not penalised; otherwise it is 0.
     copy_X : bool, default=True
         Only for scikit-learn's solvers; gpuml's never write to X.
     max_iter : int, default=None
@@ -80,7 +80,7 @@ class RidgeClassifier(LinearClassifier, RidgeEstimator, sk.RidgeClassifier):
         How the solve went, for gpuml's solvers; ``status_.advice`` says it in a sentence.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

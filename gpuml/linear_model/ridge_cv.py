@@ -149,11 +149,12 @@ class RidgeCV(RidgeChoosing, LinearPredictor, sk.RidgeCV):
     fit_intercept : bool, default=True
     scoring : str or callable, default=None
         None is the negative mean squared error without `cv`, R^2 with it. A callable of your own
-        makes scikit-learn do the work, with host data.
+        makes scikit-learn do the work, with data in CPU memory.
     cv : int, splitter or iterable of index pairs, default=None
         None is leave-one-out.
     gcv_mode : {"auto", "svd", "eigen"}, default=None
-        None, "auto" and "eigen" are the same; "svd" makes scikit-learn do the work, with host data.
+        None, "auto" and "eigen" are the same; "svd" makes scikit-learn do the work, with data in
+        CPU memory.
     store_cv_results : bool, default=False
         Whether to keep the results of every row, only without `cv`.
     alpha_per_target : bool, default=False
@@ -171,7 +172,7 @@ class RidgeCV(RidgeChoosing, LinearPredictor, sk.RidgeCV):
     intercept_ : float or array of shape () or (n_targets,)
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

@@ -109,7 +109,7 @@ class GaussianMixture(Travels, MultifitEstimator, sk.GaussianMixture):
         The same of each step.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

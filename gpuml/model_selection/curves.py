@@ -66,7 +66,7 @@ def validation_curve(
     error_score: Any = np.nan,
     params=None,
 ):
-    """Scores of training and held-out parts for the values of a parameter, all fitted together.
+    """Scores on training and held-out rows for values of a parameter, all fitted together.
 
     The values are candidates, fitted and scored as by `GridSearchCV`.
 
@@ -155,7 +155,7 @@ def learning_curve(
     return_times=False,
     params=None,
 ):
-    """Scores of training and held-out parts for numbers of training rows, all fitted together.
+    """Scores on training and held-out rows for growing training sets, all fitted together.
 
     A training size selects the first rows of a training set, so each pair of size and training set
     is a split: sums over rows that several splits share are computed once.

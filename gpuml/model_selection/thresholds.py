@@ -39,18 +39,19 @@ class _Threshold(Travels):
 class FixedThresholdClassifier(_Threshold, sk.FixedThresholdClassifier):
     """A binary classifier with a given decision threshold.
 
-    Rows on a device stay there; decision values are compared in CPU memory.
+    Data on a device stays there; decision values are compared with the threshold in CPU memory.
 
     Parameters
     ----------
     estimator : estimator
-        Fitted or not.
+        A binary classifier, fitted or not.
     threshold : "auto" or float, default="auto"
-        "auto" is 0.5 for probabilities and 0 for decision values.
+        Values above it predict the positive class. "auto" is 0.5 for probabilities, and 0 for
+        decision values.
     pos_label : int, float, bool, str or None, default=None
-        The class above the threshold; None is the second.
+        The positive class; None is the second of the sorted classes.
     response_method : {"auto", "decision_function", "predict_proba"}, default="auto"
-        What is compared; "auto" is probabilities where there are some.
+        What to compare with the threshold. "auto" is "predict_proba", if the classifier has it.
 
     Attributes
     ----------
@@ -58,11 +59,11 @@ class FixedThresholdClassifier(_Threshold, sk.FixedThresholdClassifier):
     classes_ : array of shape (2,)
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
-    TunedThresholdClassifierCV : With a threshold that scores best.
+    TunedThresholdClassifierCV : Chooses the threshold by cross-validation.
 
     Examples
     --------
@@ -106,7 +107,7 @@ class TunedThresholdClassifierCV(_Threshold, sk.TunedThresholdClassifierCV):
     estimator : estimator
     scoring : str or callable, default="balanced_accuracy"
     response_method : {"auto", "decision_function", "predict_proba"}, default="auto"
-        What is compared; "auto" is probabilities where there are some.
+        What to compare with the threshold. "auto" is "predict_proba", if the classifier has it.
     thresholds : int or array-like, default=100
         How many are tried between the smallest and the largest value, or which.
     cv : int, float, splitter, iterable of index pairs, "prefit" or None, default=None
@@ -132,7 +133,7 @@ class TunedThresholdClassifierCV(_Threshold, sk.TunedThresholdClassifierCV):
         How the models were fitted.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

@@ -26,7 +26,7 @@ class CategoryCounts(NamedTuple):
 
 
 class CategoricalNB(Discrete, sk.CategoricalNB):
-    r"""Naive Bayes for features whose values are categories 0, 1, ...
+    r"""Naive Bayes for categorical features, coded as 0, 1, ...
 
     .. math:: \log P(y = c, x) = \log \pi_c + \sum_j \log p_{cj x_j}, \qquad
         p_{cjv} = (N_{cjv} + \alpha) / (N_{cj} + \alpha n_j)
@@ -55,7 +55,7 @@ class CategoricalNB(Discrete, sk.CategoricalNB):
     n_categories_ : int array of shape (n_features,)
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

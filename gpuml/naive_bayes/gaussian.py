@@ -27,7 +27,7 @@ from gpuml.naive_bayes._sums import (
 
 
 class GaussianNB(Incremental, sk.GaussianNB):
-    r"""Naive Bayes with a normal density of each feature in each class.
+    r"""Gaussian naive Bayes: a normal density for each feature in each class.
 
     .. math:: P(y = c, x) = \pi_c \prod_j N(x_j; \theta_{cj}, \sigma^2_{cj})
 
@@ -56,7 +56,7 @@ class GaussianNB(Incremental, sk.GaussianNB):
         Mean and variance of each feature in each class.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

@@ -74,7 +74,7 @@ class MinMaxScaler(_ByExtrema, sk.MinMaxScaler):
     ----------
     feature_range : tuple (a, b), default=(0, 1)
     copy : bool, default=True
-        Whether `transform` leaves X as it is. Ours always does, scikit-learn's may write to X.
+        Whether `transform` must not write to X. gpuml never does; scikit-learn's code may.
     clip : bool, default=False
         Whether values of later rows outside of the range become its ends.
 
@@ -88,7 +88,7 @@ class MinMaxScaler(_ByExtrema, sk.MinMaxScaler):
     n_samples_seen_ : int
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
@@ -140,7 +140,7 @@ class MaxAbsScaler(_ByExtrema, sk.MaxAbsScaler):
     Parameters
     ----------
     copy : bool, default=True
-        Whether `transform` leaves X as it is. Ours always does, scikit-learn's may write to X.
+        Whether `transform` must not write to X. gpuml never does; scikit-learn's code may.
     clip : bool, default=False
         Whether values of later rows outside of [-1, 1] become its ends.
 
@@ -154,7 +154,7 @@ class MaxAbsScaler(_ByExtrema, sk.MaxAbsScaler):
     n_samples_seen_ : int
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

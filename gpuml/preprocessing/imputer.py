@@ -49,7 +49,7 @@ class SimpleImputer(Transformer, sk.SimpleImputer):
     fill_value : number or str, default=None
         For "constant"; None stands for 0 (numbers) or "missing_value".
     copy : bool, default=True
-        Whether `transform` leaves X as it is. Ours always does, scikit-learn's may write to X.
+        Whether `transform` must not write to X. gpuml never does; scikit-learn's code may.
     add_indicator : bool, default=False
         Whether `transform` appends, for each feature with missing values in `fit`, a column that
         is 1 where the value was missing.
@@ -65,7 +65,7 @@ class SimpleImputer(Transformer, sk.SimpleImputer):
     indicator_ : sklearn.impute.MissingIndicator or None
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     Examples
     --------

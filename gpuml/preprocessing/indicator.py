@@ -34,7 +34,7 @@ class MissingIndicator(Transformer, sk.MissingIndicator):
         Numbers of the features that are kept.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

@@ -53,7 +53,7 @@ class OneHotEncoder(Encoder, sk.OneHotEncoder):
         Index of the category of each feature that gets no column.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     Examples
     --------

@@ -37,7 +37,7 @@ class OrdinalEncoder(Encoder, sk.OrdinalEncoder):
         Categories of each feature, sorted, nan at the end; in CPU memory.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

@@ -34,7 +34,7 @@ class PolynomialFeatures(Transformer, sk.PolynomialFeatures):
     n_output_features_ : int
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     Examples
     --------

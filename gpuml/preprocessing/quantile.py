@@ -50,7 +50,7 @@ class QuantileTransformer(Transformer, sk.QuantileTransformer):
     random_state : int, RandomState instance or None, default=None
         For this draw, which is scikit-learn's.
     copy : bool, default=True
-        Whether `transform` leaves X as it is. Ours always does, scikit-learn's may write to X.
+        Whether `transform` must not write to X. gpuml never does; scikit-learn's code may.
 
     Attributes
     ----------
@@ -61,7 +61,7 @@ class QuantileTransformer(Transformer, sk.QuantileTransformer):
         Which quantiles these are, from 0 to 1, in CPU memory.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

@@ -35,7 +35,7 @@ class RobustScaler(Transformer, sk.RobustScaler):
     quantile_range : tuple (a, b), 0 <= a <= b <= 100, default=(25.0, 75.0)
         In percent.
     copy : bool, default=True
-        Whether `transform` leaves X as it is. Ours always does, scikit-learn's may write to X.
+        Whether `transform` must not write to X. gpuml never does; scikit-learn's code may.
     unit_variance : bool, default=False
         Whether the distance is that of a normal distribution of variance 1.
 
@@ -47,7 +47,7 @@ class RobustScaler(Transformer, sk.RobustScaler):
         Distances of the quantiles; one within rounding of 0 counts as 1.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

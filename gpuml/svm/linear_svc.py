@@ -67,7 +67,7 @@ class LinearSVC(LinearClassifier, LinearMachine, sk.LinearSVC):
     multi_class : {"ovr", "crammer_singer"}, default="ovr"
         "crammer_singer" is scikit-learn's work, with data in CPU memory.
     fit_intercept : bool, default=True
-        Whether b is fitted or 0.
+        Whether to fit the intercept b; otherwise it is 0.
     intercept_scaling : float > 0, default=1.0
         The larger, the less b is penalised.
     class_weight : dict, "balanced" or None, default=None
@@ -92,7 +92,7 @@ class LinearSVC(LinearClassifier, LinearMachine, sk.LinearSVC):
         Passes over all rows, or interior-point steps, of the machine that took most.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
