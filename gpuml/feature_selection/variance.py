@@ -13,8 +13,8 @@ from gpuml.preprocessing._column_sums import column_moments
 class VarianceThreshold(Selector, sk.VarianceThreshold):
     r"""Keep the features with a variance above a threshold, :math:`s_j^2 > t`.
 
-    Arrays of CuPy, torch and other libraries are transformed on their device; scikit-learn
-    transforms data in CPU memory, sparse rows included.
+    CuPy, torch and other arrays stay on their device; scikit-learn transforms data in CPU memory,
+    including sparse matrices.
 
     Parameters
     ----------

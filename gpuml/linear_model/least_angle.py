@@ -148,7 +148,7 @@ class Lars(_LeastAngle, sk.Lars):
     eps : float, default=2.2e-16
         Least diagonal of the Cholesky factor.
     copy_X : bool, default=True
-        Only where scikit-learn does the work; gpuml's never write to X.
+        Used only by scikit-learn's solvers; gpuml's never write to X.
     fit_path : bool, default=True
         Whether to set `coef_path_` and `active_`, and all of `alphas_`.
     jitter : float, default=None

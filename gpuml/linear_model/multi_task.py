@@ -120,7 +120,7 @@ class MultiTaskElasticNet(_MultiTask, sk.MultiTaskElasticNet):
     fit_intercept : bool, default=True
         Whether to fit the intercept b, which is not penalised; otherwise it is 0.
     copy_X : bool, default=True
-        Only where scikit-learn does the work; gpuml's never write to X.
+        Used only by scikit-learn's solvers; gpuml's never write to X.
     max_iter : int, default=1000
         Bound on the sweeps over the features.
     tol : float, default=1e-4

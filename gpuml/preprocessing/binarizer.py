@@ -10,8 +10,8 @@ from gpuml.preprocessing._transformer import Transformer
 class Binarizer(Transformer, sk.Binarizer):
     r"""Set values above a threshold to 1 and others to 0, :math:`z_{ij} = [x_{ij} > t]`.
 
-    Arrays of CuPy, torch and other libraries are transformed on their device; scikit-learn
-    transforms data in CPU memory, sparse rows included.
+    CuPy, torch and other arrays stay on their device; scikit-learn transforms data in CPU memory,
+    including sparse matrices.
 
     Parameters
     ----------

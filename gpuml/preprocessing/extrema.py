@@ -67,8 +67,8 @@ class MinMaxScaler(_ByExtrema, sk.MinMaxScaler):
 
     .. math:: z_j = a + (b - a) (x_j - \min_i x_{ij}) / (\max_i x_{ij} - \min_i x_{ij})
 
-    Extrema are of values that are not nan. Arrays of CuPy, torch and other libraries are worked on
-    where they are; data in CPU memory is scikit-learn's work.
+    Minima and maxima leave out nan. CuPy, torch and other arrays stay on their device; scikit-learn
+    does the work for data in CPU memory.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ class MinMaxScaler(_ByExtrema, sk.MinMaxScaler):
     copy : bool, default=True
         Whether `transform` must not write to X. gpuml never does; scikit-learn's code may.
     clip : bool, default=False
-        Whether values of later rows outside of the range become its ends.
+        Whether `transform` clips values outside the range, which later rows may have.
 
     Attributes
     ----------
@@ -92,8 +92,8 @@ class MinMaxScaler(_ByExtrema, sk.MinMaxScaler):
 
     See Also
     --------
-    MaxAbsScaler : By the largest absolute value, without a shift.
-    StandardScaler : By mean and standard deviation.
+    MaxAbsScaler : Scale by the largest absolute value, without a shift.
+    StandardScaler : Scale by mean and standard deviation.
 
     Examples
     --------
@@ -159,7 +159,7 @@ class MaxAbsScaler(_ByExtrema, sk.MaxAbsScaler):
     See Also
     --------
     MinMaxScaler : Into a given range.
-    StandardScaler : By mean and standard deviation.
+    StandardScaler : Scale by mean and standard deviation.
 
     Examples
     --------
