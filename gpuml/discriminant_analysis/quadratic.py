@@ -90,7 +90,7 @@ class QuadraticDiscriminantAnalysis(Posterior, sk.QuadraticDiscriminantAnalysis)
     scalings_ : list of n_classes arrays of shape (n_features,)
         Eigenvalues, with their regularisation, from large to small.
     classes_ : array of shape (n_classes,)
-        Sorted labels, of the kind of y.
+        Sorted labels, of the dtype of y.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.

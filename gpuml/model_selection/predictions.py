@@ -52,7 +52,7 @@ def cross_val_predict(
     ----------
     estimator : estimator
     X : array-like of shape (n_samples, n_features)
-        Of any array library; device data stays on its device.
+        In any array library; device data stays on its device.
     y : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
     groups : array-like of shape (n_samples,), default=None
     cv : int, splitter or iterable of index pairs, default=None

@@ -37,7 +37,7 @@ class CategoricalNB(Discrete, sk.CategoricalNB):
     Parameters
     ----------
     alpha : float, default=1.0
-        Added to each count.
+        Smoothing, added to each count.
     force_alpha, fit_prior, class_prior
         As for `MultinomialNB`.
     min_categories : int or array-like of shape (n_features,), default=None
@@ -49,7 +49,7 @@ class CategoricalNB(Discrete, sk.CategoricalNB):
         N, float64, in the library and on the device of the X of the last fit, as are all arrays.
     class_count_, class_log_prior_ : array of shape (n_classes,)
     classes_ : array of shape (n_classes,)
-        Sorted labels, of the kind of y.
+        Sorted labels, of the dtype of y.
     feature_log_prob_ : list of n_features arrays of shape (n_classes, n_categories)
         log p.
     n_categories_ : int array of shape (n_features,)

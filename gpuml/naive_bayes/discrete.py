@@ -21,13 +21,14 @@ class MultinomialNB(Discrete, sk.MultinomialNB):
     Parameters
     ----------
     alpha : float or array-like of shape (n_features,), default=1.0
-        Added to each count.
+        Smoothing, added to each count.
     force_alpha : bool, default=True
         False raises values of alpha below 1e-10 to that, with a warning.
     fit_prior : bool, default=True
-        Whether probabilities of classes are their shares of the weight; else they are equal.
+        Whether prior probabilities are the shares of the classes of the total weight; otherwise
+        they are equal.
     class_prior : array-like of shape (n_classes,), default=None
-        Probabilities of the classes instead.
+        Prior probabilities of the classes, instead of those of `fit_prior`.
 
     Attributes
     ----------
@@ -36,7 +37,7 @@ class MultinomialNB(Discrete, sk.MultinomialNB):
         the X of the last fit.
     class_log_prior_ : array of shape (n_classes,)
     classes_ : array of shape (n_classes,)
-        Sorted labels, of the kind of y.
+        Sorted labels, of the dtype of y.
     feature_count_ : array of shape (n_classes, n_features)
         N.
     feature_log_prob_ : array of shape (n_classes, n_features)

@@ -31,16 +31,15 @@ class GaussianNB(Incremental, sk.GaussianNB):
 
     .. math:: P(y = c, x) = \pi_c \prod_j N(x_j; \theta_{cj}, \sigma^2_{cj})
 
-    with means and variances of the rows of class c. Rows are read once, where they are: NumPy,
-    CuPy, torch and other arrays. Sums are float64 whatever the dtype of X, and taken about means,
-    so that large values cost no digits.
+    with means and variances of the rows of class c. Rows are read once, on their device. Sums are
+    float64 for every dtype of X, and taken about means, so that large values lose no digits.
 
     Parameters
     ----------
     priors : array-like of shape (n_classes,), default=None
-        Probabilities of the classes; None takes their shares of the weight.
+        Prior probabilities of the classes; None is the share of each class of the total weight.
     var_smoothing : float, default=1e-9
-        This part of the largest variance of a feature is added to all variances.
+        Share of the largest variance of a feature to add to all variances.
 
     Attributes
     ----------
@@ -49,7 +48,7 @@ class GaussianNB(Incremental, sk.GaussianNB):
         device of the X of the last fit, float32 for float32 X, else float64.
     class_prior_ : array of shape (n_classes,)
     classes_ : array of shape (n_classes,)
-        Sorted labels, of the kind of y.
+        Sorted labels, of the dtype of y.
     epsilon_ : float or array of shape ()
         What was added to the variances.
     theta_, var_ : array of shape (n_classes, n_features)
@@ -60,7 +59,7 @@ class GaussianNB(Incremental, sk.GaussianNB):
 
     See Also
     --------
-    BernoulliNB : For features that are there or not.
+    BernoulliNB : For binary features.
     MultinomialNB : For counts.
 
     Notes
