@@ -262,7 +262,7 @@ def docstring_lines(lines: list[str]) -> list[str]:
     if found is not None:
         text = text[: found.start()] + text[found.end() :]
         note = "\n".join(f"   {line}".rstrip() for line in found.group(1).strip().split("\n"))
-        note = note.replace("the table says", ":doc:`the table </adapters>` says")
+        note = note.replace("the table lists", ":doc:`the table </adapters>` lists")
         first, _, rest = text.lstrip("\n").partition("\n\n")
         text = f"{first}\n\n.. admonition:: On a GPU\n\n{note}\n\n{rest}"
     return [_without_targets(line) for line in text.split("\n")]

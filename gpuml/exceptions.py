@@ -24,7 +24,7 @@ __getattr__, __dir__ = at_first_use(__name__, mirrors="sklearn.exceptions")
 
 
 class FallbackWarning(UserWarning):
-    """scikit-learn did on the host what a GPU was meant to do.
+    """scikit-learn did on the CPU what a GPU was meant to do.
 
     The text names the estimator, the method and the reason. The setting ``fallback`` decides
     whether this is a warning, an error or nothing.
@@ -36,18 +36,18 @@ class FallbackError(ValueError):
 
 
 class GatheredWarning(UserWarning):
-    """A collection of Dask was gathered into one process, as gpuml works there.
+    """A dask collection was gathered into one process, because gpuml works in one.
 
     The text says how many bytes that is, and what of `gpuml_dask` leaves the rows divided.
     """
 
 
 class PrecisionWarning(UserWarning):
-    """float64 rows were worked on in float32, as the engine knows nothing else."""
+    """float64 data was computed in float32, because the library that did it has nothing else."""
 
 
 class VersionWarning(UserWarning):
-    """A model was saved by another version of gpuml or scikit-learn than the one that loads it."""
+    """The model was saved by another version of gpuml or scikit-learn."""
 
 
 def level_of_user() -> int:

@@ -187,7 +187,12 @@ def _cut(power, c):
 
 def _largest(power, c, z):
     """Where ``c z`` is cut off."""
-    return _cut(power, c) * LARGEST_EXPONENT[str(z.dtype).rpartition(".")[2]]
+    return _largest_of(power, c, z.dtype)
+
+
+@cache  # asked for every block of rows, and NumPy takes long to name a dtype
+def _largest_of(power, c, dtype):
+    return _cut(power, c) * LARGEST_EXPONENT[str(dtype).rpartition(".")[2]]
 
 
 def _at_least(values, least):

@@ -211,7 +211,7 @@ def _skops():
 
 
 def trusted_types() -> list[str]:
-    """Names of the types that files of gpuml's models hold, for ``skops.io.load``.
+    """Names of the types that files of gpuml's models may contain, for ``skops.io.load``.
 
     Returns
     -------

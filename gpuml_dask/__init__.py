@@ -1,4 +1,4 @@
-"""Searches and estimators over the workers of a Dask cluster, GPUs or CPUs."""
+"""gpuml's searches and estimators on a Dask cluster, with GPU or CPU workers."""
 
 from gpuml_dask import _dask as _dask  # settings have their defaults from then on
 from gpuml_dask import errors

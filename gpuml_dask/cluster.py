@@ -56,37 +56,38 @@ def make_cluster(
     Parameters
     ----------
     n_workers : int, default=None
-        Number of worker processes; 0 to scale the cluster later. None makes one for each GPU that
-        ``CUDA_VISIBLE_DEVICES`` lets this process see; on the CPU it shares out the cores that this
-        process may use (by affinity and cgroup), about as many processes as threads in each.
+        Number of worker processes; 0 starts none, to scale the cluster later. None starts one per
+        GPU in ``CUDA_VISIBLE_DEVICES``. On the CPU, None divides the cores that this process may
+        use (affinity and cgroup limits count) into about as many processes as threads in each.
     threads_per_worker : int, default=None
-        Tasks that a worker runs at the same time. None is 1 on a GPU; on the CPU, the cores
-        divided by the workers. BLAS and OpenMP get the threads that remain, at least one, unless
-        ``OMP_NUM_THREADS`` and its like say otherwise.
+        Number of tasks that a worker runs at the same time. None is 1 on a GPU, and the cores
+        divided by the workers on the CPU. BLAS and OpenMP share the remaining threads, at least one
+        per task, unless you set ``OMP_NUM_THREADS`` or a similar variable.
     protocol : str, default=None
-        "tcp", "tls" or "ucx". None takes "ucx" (NVLink, InfiniBand) between GPUs where the
-        package ``distributed-ucxx`` is installed, "tcp" otherwise.
+        "tcp", "tls" or "ucx". None uses "ucx" (NVLink, InfiniBand) for GPU workers if the package
+        ``distributed-ucxx`` is installed, and "tcp" otherwise.
     memory_limit : "auto", int, float, str or None, default="auto"
-        CPU memory of a worker: bytes, a fraction of the machine's, or such as "8GB". Dask begins
-        to write to disk before that is used up. "auto" shares out the memory of the machine.
+        CPU memory of a worker: bytes, a fraction of the machine's memory, or a string such as
+        "8GB". Dask writes results to disk before a worker reaches it. "auto" divides the memory of
+        the machine among the workers; None sets no limit.
     rmm_pool_size : "auto", int, float, str or None, default="auto"
-        Size, at first, of the RMM pool of a GPU worker: bytes, a fraction of the GPU's memory, or
-        such as "40GB". "auto" is half of what is free of the fullest GPU, so that workers start on
-        a GPU that other programs use, too. The pool grows to 90 % of the GPU if need be
-        (``rmm_maximum_pool_size`` sets another limit) and serves CuPy too. None makes no pool.
+        Initial size of the RMM pool of a GPU worker: bytes, a fraction of the GPU's memory, or a
+        string such as "40GB". "auto" is half of the free memory of the GPU that has least free, so
+        that workers also start if other programs use the GPUs. The pool grows up to 90 % of the GPU
+        (``rmm_maximum_pool_size`` sets another limit), and CuPy uses it too. None makes no pool.
         Ignored on the CPU.
     spill : bool, int, float or str, default=True
-        GPU memory from which results of tasks move to CPU memory, and from there to disk:
-        bytes, a fraction, or such as "60GB". True is 80 % of the GPU, False keeps them all on the
-        device. Ignored on the CPU, where Dask's configuration ``distributed.worker.memory`` says
-        when workers write to disk.
+        When results of tasks fill this much GPU memory, Dask moves them to CPU memory, and from
+        there to disk: bytes, a fraction of the GPU, or a string such as "60GB". True is 80 % of the
+        GPU, and False keeps all results on the GPU. Ignored on the CPU, where Dask's configuration
+        ``distributed.worker.memory`` sets when workers write to disk.
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Kind of workers. "auto" takes GPUs where there are any and dask-cuda is installed.
+        Kind of workers. "auto" uses the GPUs, if there are any and dask-cuda is installed.
     dashboard_address : str or None, default="127.0.0.1:0"
-        Where the dashboard listens; port 0 is any free one, and ``cluster.dashboard_link`` tells
-        which. None makes no dashboard.
+        Address of the dashboard. Port 0 is any free port; ``cluster.dashboard_link`` has the
+        actual one. None starts no dashboard.
     **kwargs
-        For `distributed.LocalCluster` or `dask_cuda.LocalCUDACluster`, for example
+        Passed to `distributed.LocalCluster` or `dask_cuda.LocalCUDACluster`, for example
         ``local_directory``, ``security``, ``asynchronous=True`` (then await the result) or
         ``enable_cudf_spill=True``.
 
@@ -94,29 +95,30 @@ def make_cluster(
     -------
     cluster : distributed.LocalCluster or dask_cuda.LocalCUDACluster
         Workers declare the Dask resource ``GPU`` (1 each) or ``CPU`` (as many as threads). Close
-        it with ``cluster.close()`` or use it in a ``with`` statement; at the end of the program it
-        is closed in any case. Scheduler and workers listen on this machine only.
+        the cluster with ``cluster.close()``, or use it in a ``with`` statement; it also closes when
+        the program ends. The scheduler and the workers listen on this machine only.
 
     Raises
     ------
     ValueError
-        If `device` is none of the three, or a number of workers or threads is too small.
+        If `device` is not one of these values, or a number of workers or threads is too small.
     TypeError
-        If such a number is no integer.
+        If a number of workers or threads is not an integer.
     RuntimeError
         If `device` is "cuda" and there are no GPUs, if `protocol` is "ucx" and its package is
-        missing, or if workers cannot be started, for example by a script without
+        missing, or if workers cannot start, for example because your script lacks
         ``if __name__ == "__main__":``.
 
     Notes
     -----
-    A worker that dies is started anew. Some time after a death Dask looks, and gives up a worker
-    that has just died again: 15 s, which suits jobs of a queue. This function makes "60s" the
-    default of that setting, ``distributed.deploy.lost-worker-timeout``, in this process. After that
-    time ``cluster.scale(n)`` also replaces a worker that was retired (``client.retire_workers``).
+    Dask restarts a worker that dies. If the worker is missing when Dask's setting
+    ``distributed.deploy.lost-worker-timeout`` has passed, perhaps because it died again, Dask gives
+    it up. This function raises the default of that setting from 15 s to 60 s in this process. After
+    that time, ``cluster.scale(n)`` also replaces a worker that you retired
+    (``client.retire_workers``).
 
-    No CUDA context is made in this process. Managed memory is not used: pages that migrate
-    between host and device are slower than either.
+    This process creates no CUDA context. Managed memory is not used, because migrating pages
+    between CPU and GPU memory is slow.
 
     Examples
     --------
@@ -170,7 +172,7 @@ class LocalClient(Client):
         atexit.register(_close, weakref.ref(self))
 
     def close(self, *args: Any, **kwargs: Any) -> Any:
-        """Close the client, then its cluster; takes what `distributed.Client.close` takes."""
+        """Close the client, then its cluster; arguments are those of `distributed.Client.close`."""
         cluster = self.cluster
         try:
             return super().close(*args, **kwargs)
@@ -191,21 +193,20 @@ def local_client(n_workers: int | None = None, **kwargs: Any) -> LocalClient:
     Parameters
     ----------
     n_workers : int, default=None
-        Number of workers, as for `make_cluster`.
+        Number of worker processes; see `make_cluster`.
     **kwargs
-        The other arguments of `make_cluster`.
+        Other arguments of `make_cluster`.
 
     Returns
     -------
     client : distributed.Client
         A new default client, which searches and estimators find by themselves. Close it with
-        ``client.close()`` or use it in a ``with`` statement; at the end of the program it is
-        closed in any case.
+        ``client.close()``, or use it in a ``with`` statement; it also closes when the program ends.
 
     Raises
     ------
     ValueError
-        If ``asynchronous=True`` is given: use ``await make_cluster(asynchronous=True)`` and
+        If you pass ``asynchronous=True``: use ``await make_cluster(asynchronous=True)`` and
         ``await distributed.Client(cluster, asynchronous=True)`` instead.
     RuntimeError
         As for `make_cluster`.

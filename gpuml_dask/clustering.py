@@ -8,10 +8,10 @@ from gpuml_dask.fitting import OnWorkers, documented, lives_on_workers
 from gpuml_dask.rows import blocks
 
 FROM_SUMS = (
-    "each step of Lloyd's algorithm is one pass, which sums over all chunks the rows that are "
-    "nearest to each centre. Centres begin with scikit-learn's own draws (`init`, `n_init`, "
-    "`random_state`): k-means++ takes two passes for each centre. Weights and `labels_` come to "
-    "this process, 8 and 4 bytes a row"
+    "each step of Lloyd's algorithm is one pass over all chunks, which sums the rows nearest to "
+    "each centre. The first centres are drawn with scikit-learn's random numbers (`init`, "
+    "`n_init`, `random_state`); k-means++ takes two passes per centre. Weights and `labels_` are "
+    "copied to this process, in 8 and 4 bytes per row"
 )
 
 
@@ -28,7 +28,7 @@ class KMeans(OnWorkers, one_device.KMeans):
     """k-means, of rows here or on workers."""
 
     def score(self, X, y=None, sample_weight=None):
-        """Minus the weighted sum of squared distances to the nearest centres.
+        """Return minus the weighted sum of squared distances of rows to their nearest centres.
 
         Parameters
         ----------

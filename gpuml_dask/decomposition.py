@@ -22,14 +22,13 @@ from gpuml_dask.sums.columns import fitted_attributes
 from gpuml_dask.sums.divided import fetch, repeated
 
 FROM_MOMENTS = (
-    "one pass sums second moments of all chunks, and the components are their eigenvectors (where "
-    "solvers ask for the rows themselves, these are gathered on one worker)"
+    "one pass sums second moments over all chunks, and the components are their eigenvectors (for "
+    "solvers that need the rows themselves, the rows are gathered on one worker)"
 )
 IN_ORDER = (
-    "one task for each chunk, after that of the chunk before, updates the components with batches "
-    "of `batch_size` rows, which are those of one device (of collections larger than the workers' "
-    "memory, the last batch of each chunk may be smaller). `partial_fit` updates them with each "
-    "chunk as one batch"
+    "one task per chunk, one after the other, updates the components with batches of `batch_size` "
+    "rows, the same batches as on one device (if a collection is larger than the workers' memory, "
+    "the last batch of each chunk may be smaller). `partial_fit` takes each chunk as one batch"
 )
 
 
@@ -48,7 +47,7 @@ class IncrementalPCA(OnWorkers, one_device.IncrementalPCA):
     """Principal component analysis batch by batch, of rows here or on workers."""
 
     def partial_fit(self, X, y=None, check_input=True) -> Self:
-        """Update the components with more rows, on workers with each chunk as one batch.
+        """Update the components with more rows; each chunk on a worker is one batch.
 
         Parameters
         ----------

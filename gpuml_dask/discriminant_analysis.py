@@ -5,13 +5,13 @@ from gpuml_dask.fitting import SCORED, OnWorkers, documented
 
 FROM_MOMENTS = (
     "one pass sums second moments of {} over all chunks (with a `covariance_estimator`, "
-    '`shrinkage="auto"`{}, the rows come together on one worker)'
+    '`shrinkage="auto"`{}, the rows are gathered on one worker)'
 )
 CLASSES = "(X[:, 0] > 0.5).astype(int)"
 
 
 @documented(
-    FROM_MOMENTS.format("all rows", " or priors and a solver that is not svd"),
+    FROM_MOMENTS.format("all rows", ", or priors with another solver than svd"),
     SCORED.format(CLASSES, "LinearDiscriminantAnalysis()", 1, "1.0"),
 )
 class LinearDiscriminantAnalysis(OnWorkers, one_device.LinearDiscriminantAnalysis):

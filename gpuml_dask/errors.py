@@ -15,11 +15,11 @@ class ClusterError(RuntimeError):
 
 
 class FitTimeoutError(TimeoutError):
-    """A fit has taken longer than `fit_timeout` allows, and `error_score` is "raise".
+    """A fit took longer than `fit_timeout`, and `error_score` is "raise".
 
-    The message has its parameters.
+    The message contains the parameters of the fit.
     """
 
 
 class NoAnswer(ClusterError, TimeoutError):
-    """The scheduler, or a worker that has a result, has not answered in time."""
+    """The scheduler, or a worker that has a result, did not answer in time."""

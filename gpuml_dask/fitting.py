@@ -40,12 +40,13 @@ from gpuml_dask.sums.divided import Spread, fetch, repeated
 _Model: Any = object
 
 ON_WORKERS = (
-    "Given NumPy, CuPy or other data of this process, it is `{one}`. Given rows on a cluster (a "
-    "dask array, a dask or dask-cudf DataFrame, futures, handles of `gpuml_dask.place`) it fits "
-    "them where they are: {how}. Fitted attributes are then NumPy arrays in this process, whatever "
-    "the rows were. They do not depend on how rows are divided, but for rounding. Of such rows, "
-    "predictions and the like are lazy dask arrays (`gpuml_dask.predict`). Without a client, or "
-    "where rows are lost that nobody can make again, a `gpuml_dask.errors.ClusterError` is raised."
+    "For NumPy, CuPy and other data of this process, this class works like `{one}`. If the rows "
+    "are on a cluster (a dask array, a dask or dask-cudf DataFrame, futures, handles of "
+    "`gpuml_dask.place`), it fits them there: {how}. Fitted attributes are then NumPy arrays in "
+    "this process, and the same for any division of the rows, up to rounding. Predictions and "
+    "transformed rows are lazy dask arrays (`gpuml_dask.predict`). A "
+    "`gpuml_dask.errors.ClusterError` is raised if there is no client, or if rows are lost that "
+    "cannot be computed again."
 )
 EXAMPLE = """
 Examples

@@ -5,10 +5,10 @@ from gpuml_dask.fitting import TRANSFORMED, OnWorkers, documented
 from gpuml_dask.sums.columns import imputed
 
 FROM_COLUMNS = (
-    "means from sums in one pass; most frequent values from counts of the different values, which "
-    "come to this process; medians exactly, by counting in eight passes over sorted columns, which "
-    "workers keep meanwhile in 8 bytes a value (where the strategy is a function, or rows are "
-    "sparse, they come together on one worker)"
+    "means from sums in one pass; most frequent values from counts of the distinct values, which "
+    "are copied to this process; exact medians from counts in eight passes over sorted columns, "
+    "which workers keep during the fit, in 8 bytes per value (if the strategy is a function, or "
+    "the rows are sparse, the rows are gathered on one worker)"
 )
 
 

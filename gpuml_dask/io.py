@@ -42,42 +42,42 @@ def from_zarr(
 ) -> da.Array:
     """Return an array in Zarr as a dask array, of CuPy chunks if the workers have GPUs.
 
-    Nothing is read. Tasks read the blocks that they need, and bring them to the GPU.
+    The call reads nothing. Tasks read the blocks that they need, and move them to the GPU.
 
     Parameters
     ----------
     url : str, path, zarr.Array or store
-        Workers must be able to open it too. An array is used as it was opened: with the store of
-        kvikio, whose reads go past the host where GPUDirect Storage is available, after
-        ``zarr.config.enable_gpu()``.
+        Workers must be able to open it too. A ``zarr.Array`` is used as you opened it. Open it with
+        kvikio's store, after ``zarr.config.enable_gpu()``, to read directly to the GPU if GPUDirect
+        Storage is available.
     component : str, default=None
         Path of the array within a group.
     chunks : int, tuple, str or None, default=None
-        As for `dask.array.from_array`. None is as many whole chunks (or shards) of Zarr as make up
-        Dask's setting ``array.chunk-size``, those along the shorter side of a matrix first: then
-        most often chunks have all of it, which is best for `gpuml_dask.linalg.svd_compressed`.
+        As for `dask.array.from_array`. None joins whole chunks (or shards) of Zarr up to Dask's
+        setting ``array.chunk-size``, first along the shorter side of a matrix. Chunks that span the
+        shorter side are best for `gpuml_dask.linalg.svd_compressed`.
     client : distributed.Client, default=None
-        Its workers may have GPUs. None is the current client, or without one this process.
-        gpuml's setting ``device="cpu"`` keeps chunks in CPU memory.
+        The client whose workers may have GPUs. None is the current client; if there is none, this
+        process counts. gpuml's setting ``device="cpu"`` keeps chunks in CPU memory.
     storage_options : mapping, default=None
-        For stores behind an URL.
+        Options of fsspec for a store at a URL.
 
     Returns
     -------
     x : dask array
-        The same name for the same array and chunks.
+        Its name is the same for the same array and chunks.
 
     Raises
     ------
     ImportError
         If zarr is not installed.
     FileNotFoundError, TypeError, ValueError
-        What zarr raises for an array that it cannot open; for a group without `component`; or for
-        chunks that do not go with the shape.
+        Raised by zarr if it cannot open the array; also for a group without `component`, and for
+        chunks that do not match the shape.
 
     See Also
     --------
-    persist : Reads the chunks, and keeps them, evenly placed.
+    persist : Read the chunks, and keep them evenly on the workers.
 
     Examples
     --------
@@ -105,30 +105,30 @@ def from_zarr(
 
 
 def persist(x: da.Array, *, client: Client | None = None) -> da.Array:
-    """Compute the chunks of an array, and keep them on the workers, evenly by bytes.
+    """Compute the chunks of a dask array, and keep them on the workers, evenly by bytes.
 
-    Neighbouring rows (columns, of a matrix that has more of these) go to one worker, as many bytes
-    to each. It is a hint: a chunk whose worker is lost is made again on another one, and Dask lets
-    workers that have nothing left to do take tasks of others, unless its setting
-    ``distributed.scheduler.work-stealing`` is False. (`dask.array.Array.persist` takes no such
-    hints, and forgets those of layers when it fuses tasks.)
+    Each worker gets neighbouring rows (or columns, if the matrix has more columns than rows), and
+    about as many bytes as the others. The placement is a hint: if a worker is lost, others compute
+    its chunks again, and idle workers may take over tasks, unless Dask's setting
+    ``distributed.scheduler.work-stealing`` is False. (`dask.array.Array.persist` does not take such
+    hints, and loses those of layers when it fuses tasks.)
 
     Parameters
     ----------
     x : dask array
-        Chunks of any kind. Those that are on workers already stay where they are.
+        Chunks of any kind. Chunks that are on workers already stay there.
     client : distributed.Client, default=None
         None is the current client.
 
     Returns
     -------
     x : dask array
-        Of chunks that are computed, or are being computed.
+        The same array; its chunks are computed, or being computed.
 
     Raises
     ------
     TypeError
-        If `x` is no dask array.
+        If `x` is not a dask array.
     gpuml_dask.errors.ClusterError
         If there is no client, or it has no workers.
 

@@ -3,10 +3,10 @@
 from gpuml import linear_model as one_device
 from gpuml_dask.fitting import SCORED, OnWorkers, documented
 
-FROM_MOMENTS = "one pass sums second moments of all chunks, and the model follows from the sum"
+FROM_MOMENTS = "one pass sums second moments over all chunks, and the model follows from them"
 FROM_GRADIENTS = (
-    "each step is one pass, which sums gradients of all chunks, by NCCL between GPUs and by a tree "
-    "of tasks between CPUs"
+    "each step is one pass, which sums gradients over all chunks, by NCCL on GPU workers and by a "
+    "tree of tasks on CPU workers"
 )
 LINEAR = "X @ [1.0, 2.0, 3.0]"
 COUNTS = "(10 * X[:, 0]).astype(int)"

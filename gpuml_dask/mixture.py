@@ -4,12 +4,12 @@ from gpuml import mixture as one_device
 from gpuml_dask.fitting import OnWorkers, documented
 
 FROM_SUMS = (
-    "each step is one pass, which sums over all chunks the shares of the components and the rows "
-    "and their products by these shares. Components begin with scikit-learn's own draws "
-    "(`init_params`, `n_init`, `random_state`): k-means++ takes two passes for each component. "
-    'Labels of k-means, or shares of "random", come to this process, 4 bytes a row, or 8 for each '
-    "component. With ``warm_start=True`` set `weights_init`, `means_init` and `precisions_init` "
-    "instead: a fit to rows on workers raises a ValueError"
+    "each EM step is one pass over all chunks, which sums responsibilities, and rows and their "
+    "products weighted by them. The first components are drawn with scikit-learn's random numbers "
+    "(`init_params`, `n_init`, `random_state`); k-means++ takes two passes per component. Labels "
+    'of k-means (4 bytes per row), or responsibilities of "random" (8 bytes per row and '
+    "component), are copied to this process. ``warm_start=True`` raises a ValueError for rows on "
+    "workers: set `weights_init`, `means_init` and `precisions_init` instead"
 )
 
 

@@ -39,24 +39,24 @@ __all__ = [
 
 
 def predict(model: Any, X: Any) -> Any:
-    """Predict the targets of rows in blocks.
+    """Predict rows in blocks, lazily: each block is predicted where it is.
 
     Parameters
     ----------
     model : estimator
-        Fitted; anything with the method ``predict``. It goes to a worker once, not with each block.
+        A fitted model of any library, with a method ``predict``. Each worker gets it once, not with
+        each block.
     X : dask array, dask dataframe or local rows, of shape (n_samples, n_features)
-        Blocks may be NumPy, CuPy, sparse, pandas or cuDF, of known or unknown length.
-        Several chunks of columns are joined. Futures and `Delayed` objects (one, or a list of one
-        per block) and handles of `gpuml_dask.place` are blocks too. Local rows are handed to the
-        model as they are.
+        Blocks may be NumPy, CuPy, sparse, pandas or cuDF, of known or unknown length. Chunks of
+        columns are joined. X may also be a future or `Delayed` object, a list of one per block, or
+        a handle of `gpuml_dask.place`. Local rows are passed to the model as they are.
 
     Returns
     -------
     predictions : dask array of shape (n_samples,) or (n_samples, n_outputs)
-        Nothing is computed yet. Chunks follow those of X, known where those are known; the
-        library and the dtype are those of the model's results for such blocks. For local rows,
-        whatever ``model.predict(X)`` returns.
+        A lazy array, with the chunks of X (of known sizes if those of X are known), in the library
+        and dtype that the model returns for such blocks. For local rows, the result of
+        ``model.predict(X)``.
 
     Raises
     ------
@@ -66,11 +66,11 @@ def predict(model: Any, X: Any) -> Any:
         If the model has no such method.
     ValueError
         If X is not two-dimensional, or has other features than the model was fitted to. Errors
-        that depend on values, such as of NaN, come when a block is computed.
+        that depend on values, such as NaN, are raised when a block is computed.
 
     Notes
     -----
-    The model is tried on one made-up row here, to learn the kind of its results.
+    The model first predicts one artificial row in this process, to find the kind of its results.
 
     Examples
     --------
@@ -93,7 +93,7 @@ OF_A_METHOD = """
 Parameters
 ----------
 model : estimator
-    As for `predict`; it must have ``{name}``.
+    A fitted model with a method ``{name}``; see `predict`.
 X : dask array, dask dataframe or local rows, of shape {rows}
     As for `predict`.
 
@@ -190,7 +190,7 @@ score_samples = _method(
 
 
 def score(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
-    """R2 or D2 of a regressor, or accuracy of a classifier, over rows in blocks.
+    """Score a model on rows in blocks: R2 or D2 of a regressor, accuracy of a classifier.
 
     Parameters
     ----------
@@ -199,30 +199,30 @@ def score(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
     X : dask array, dask dataframe or local rows, of shape (n_samples, n_features)
         As for `predict`.
     y : dask array, dask series or dataframe, or local array, (n_samples,) or (n_samples, n_outputs)
-        Targets, in blocks like those of X, or in others if all sizes are known. Without that, rows
-        are placed together on the workers of the current client.
+        Targets. Blocks may differ from those of X if all sizes are known; if they are not, rows are
+        first aligned on the workers of the current client.
     sample_weight : same kinds as `y`, of shape (n_samples,), default=None
         Weights of the rows.
 
     Returns
     -------
     score : float
-        What ``model.score`` gives for all rows at once: sums of squares (of generalised linear
-        models: deviances) of blocks are put together exactly, whatever the blocks.
+        The same as ``model.score`` for all rows at once: sums of squares (or deviances, for
+        generalised linear models) of the blocks are added, whatever the blocks are.
 
     Raises
     ------
     NotFittedError, ValueError
-        As for `predict`; also for what scikit-learn's scores refuse (missing values, labels of
+        As for `predict`. Also if scikit-learn's scores reject the values (missing values, labels of
         another kind), if blocks of X, y and sample_weight differ in length, or if the model's score
-        is none of R2, D2 and accuracy (``scoring=`` of a search).
+        is not R2, D2 or accuracy (``scoring=`` of a search).
     ZeroDivisionError
-        If D2 is asked of a constant target.
+        If the score is D2 and the target is constant.
 
     Warns
     -----
     UndefinedMetricWarning
-        If R2 is asked of fewer than two rows; it is NaN then.
+        If the score is R2 and there are fewer than two rows; the score is then NaN.
 
     Examples
     --------

@@ -4,15 +4,15 @@ from gpuml import preprocessing as one_device
 from gpuml_dask.fitting import TRANSFORMED, OnWorkers, documented
 from gpuml_dask.sums.columns import encoded, scaled
 
-FROM_EXTREMA = "one pass finds the smallest and largest values of all chunks"
+FROM_EXTREMA = "one pass finds the smallest and largest values over all chunks"
 FROM_COUNTS = (
-    "one pass counts the values of each column, text and categories of DataFrames too, and the "
-    "different values come to this process"
+    "one pass counts the values of each column, including text and categories of DataFrames, and "
+    "the distinct values are copied to this process"
 )
 ENCODED = ">>> X = (3 * X).astype(int)\n" + TRANSFORMED
 
 
-@documented("one pass sums moments of all chunks", TRANSFORMED.format("StandardScaler()", 3))
+@documented("one pass sums moments over all chunks", TRANSFORMED.format("StandardScaler()", 3))
 class StandardScaler(OnWorkers, one_device.StandardScaler):
     """Features less their mean, divided by their standard deviation; rows here or on workers."""
 
@@ -28,8 +28,8 @@ class MaxAbsScaler(OnWorkers, one_device.MaxAbsScaler):
 
 
 @documented(
-    "quantiles are exact: workers sort columns, which they keep meanwhile in 8 bytes a value, and "
-    "count in eight passes over them",
+    "quantiles are exact: workers sort the columns, keep the sorted copies during the fit, in 8 "
+    "bytes per value, and count values in eight passes over them",
     TRANSFORMED.format("RobustScaler()", 3),
 )
 class RobustScaler(OnWorkers, one_device.RobustScaler):

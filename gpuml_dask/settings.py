@@ -27,24 +27,24 @@ class _Settings(WorkerPlugin):
 
 
 def share_settings(client: Client | None = None, **changes) -> None:
-    """Give the workers of a cluster the settings of this process.
+    """Set gpuml's settings on all workers of a cluster to those of this process.
 
-    gpuml's own searches take the settings along by themselves. Where others start the fits on the
-    workers (scikit-learn's searches on joblib's dask backend, dask-ml's searches, your own tasks),
-    gpuml's estimators follow the settings of the worker process, which this function sets.
+    `gpuml_dask`'s searches do this by themselves. If other code starts the fits on the workers
+    (scikit-learn's searches on joblib's Dask backend, dask-ml's searches, your own tasks), gpuml's
+    estimators use the settings of the worker process. This function sets those.
 
     Parameters
     ----------
     client : distributed.Client or None, default=None
-        Its workers, and those that join them later. None is the current client.
+        The client of the cluster; workers that join later get the settings too. None is the current
+        client.
     **changes
-        Settings that shall differ on the workers; see `gpuml.set_config`.
+        Settings with other values on the workers; see `gpuml.set_config`.
 
     Raises
     ------
     TypeError, ValueError
-        For a setting or a value that `gpuml.set_config` does not take, and if `client` is no
-        client.
+        If `gpuml.set_config` does not accept a setting or its value, or `client` is not a client.
     ClusterError
         If the client is closed.
     ValueError
@@ -52,8 +52,8 @@ def share_settings(client: Client | None = None, **changes) -> None:
 
     Notes
     -----
-    Settings are sent once: call this again after a change. To put back what the workers had before:
-    ``client.unregister_worker_plugin("gpuml-settings")``.
+    Settings are sent once: call this again after a change. To restore the earlier settings of the
+    workers, type ``client.unregister_worker_plugin("gpuml-settings")``.
 
     Examples
     --------

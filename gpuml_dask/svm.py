@@ -4,8 +4,8 @@ from gpuml import svm as one_device
 from gpuml_dask.fitting import SCORED, OnWorkers, documented
 
 FROM_GRADIENTS = (
-    "of squared losses each step is one pass, which sums gradients of all chunks; for the others "
-    "rows come together on one worker"
+    "with a squared loss, each step is one pass, which sums gradients over all chunks; for other "
+    "losses, the rows are gathered on one worker"
 )
 CLASSES = "(X[:, 0] > 0.5).astype(int)"
 REGRESSOR = 'LinearSVR(loss="squared_epsilon_insensitive", C=100)'

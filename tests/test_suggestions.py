@@ -1,5 +1,7 @@
 """What was probably meant by a misspelt name, in scikit-learn's own errors."""
 
+import sys
+
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, clone
@@ -15,6 +17,8 @@ from gpuml.metrics import get_scorer
 from gpuml.model_selection import (
     GridSearchCV,
     HalvingGridSearchCV,
+    HalvingRandomSearchCV,
+    HyperbandSearchCV,
     RandomizedSearchCV,
     Session,
     cross_val_score,
@@ -49,6 +53,7 @@ def test_a_forgotten_step_is_suggested(call):
     [
         (PIPE, "ridge__alfa", "ridge__alpha"),
         (PIPE, "rigde__alpha", "ridge__alpha"),
+        (PIPE, "alppha", "ridge__alpha"),
         (Ridge(), "alfa", "alpha"),
         (Ridge(), "ridge__alpha", "alpha"),
         (Ridge(), "nonsense", None),
@@ -134,6 +139,26 @@ def test_a_candidate_may_bring_the_step_that_has_the_parameter():
 def test_a_scorer_is_suggested(call):
     with pytest.raises(ValueError, match=r"neg_max_eror.*Did you mean 'neg_max_error'\?$"):
         call()
+
+
+@pytest.mark.parametrize("search", [HalvingGridSearchCV, HalvingRandomSearchCV, HyperbandSearchCV])
+@pytest.mark.parametrize(
+    ("resource", "meant"), [("max_itr", " Did you mean 'ridge__max_iter'?"), ("nonsense", "")]
+)
+def test_a_resource_is_suggested(search, resource, meant):
+    pipe = make_pipeline(StandardScaler(), Ridge()).set_params(ridge__max_iter=10)
+    with pytest.raises(ValueError, match="Cannot use resource") as error:
+        search(pipe, {"ridge__alpha": [1.0, 2.0]}, resource=resource).fit(X, y)
+    said = f"Cannot use resource={resource} which is not supported by estimator Pipeline"
+    assert str(error.value) == (f"{said}.{meant}" if meant else said)
+
+
+@pytest.mark.skipif(sys.version_info < (3, 13), reason="Python suggests arguments from 3.13 on")
+@pytest.mark.parametrize("kind", [Ridge, KMeans, GridSearchCV, StandardScaler])
+def test_a_constructors_argument_is_suggested(kind):
+    name = next(iter(kind._get_param_names()))
+    with pytest.raises(TypeError, match=rf"unexpected keyword .*mean '{name}'\?$"):
+        kind(**{name[:-1] + "x" + name[-1:]: 1})
 
 
 def test_a_setting_is_suggested():

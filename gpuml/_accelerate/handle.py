@@ -68,7 +68,7 @@ class Acceleration:
 
 
 def accelerate(*names: str, packages: Iterable[str] = (), quiet: bool = False) -> Acceleration:
-    """Let imports from scikit-learn give gpuml's classes in user code.
+    """Replace scikit-learn's classes with gpuml's in the imports of your code.
 
     After it ``from sklearn.linear_model import Ridge`` gives `gpuml.linear_model.Ridge`, and so
     does ``sklearn.linear_model.Ridge``, with scikit-learn's for what gpuml does not have. User code

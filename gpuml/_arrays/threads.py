@@ -7,12 +7,22 @@ from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
+from itertools import chain, islice
 
 ALONE_FROM_ORDER, ALONE_TO_ORDER = 48, 512
 
 
 def ordered_map(function: Callable, items: Iterable, threads: int) -> Generator:
-    """``map`` over a pool of threads, in order, with only a few results waiting at a time."""
+    """``map`` over a pool of threads, in order, with only a few results waiting at a time.
+
+    A single item is done in the caller's thread.
+    """
+    items = iter(items)
+    first = list(islice(items, 2))
+    if len(first) < 2:
+        yield from map(function, first)
+        return
+    items = chain(first, items)
     with ThreadPoolExecutor(threads) as pool:
         waiting: deque = deque()
         for item in items:

@@ -25,7 +25,7 @@ CUPTI_BUFFER_BYTES = 2**20
 
 
 class TransferBudgetExceeded(RuntimeError):
-    """A block of code moved more bytes between CPU memory and device than it was allowed to."""
+    """A ``with`` block moved more bytes between CPU memory and a device than its limit."""
 
 
 @dataclass(frozen=True)

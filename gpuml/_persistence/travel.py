@@ -60,7 +60,7 @@ class Travels(_Theirs):
         ) -> None: ...  # of a transformer of scikit-learn
 
     def as_sklearn(self) -> Any:
-        """The same estimator as one of scikit-learn, which needs neither gpuml nor a GPU.
+        """Convert this estimator to scikit-learn's class, which needs neither gpuml nor a GPU.
 
         Returns
         -------

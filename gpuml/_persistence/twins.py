@@ -15,7 +15,7 @@ THEIRS = ("sklearn", "umap")
 
 
 def as_sklearn(estimator: Any) -> Any:
-    """The same estimator as one of scikit-learn, which needs neither gpuml nor a GPU.
+    """Convert this estimator to scikit-learn's class, which needs neither gpuml nor a GPU.
 
     Estimators of gpuml become those of the same name in scikit-learn, wherever they are: as steps
     of a pipeline, in a search, in an ensemble, among the values of a grid. From there other tools

@@ -98,42 +98,39 @@ def set_config(**settings: Unpack[Options]) -> None:
     Parameters
     ----------
     device : {"auto", "cpu", "cuda"}, default="auto"
-        Where data in CPU memory (NumPy, pandas, polars, lists) is worked on. "auto" takes a GPU if
-        there is one and the work repays the trip. Data that is already on a device is always
-        worked on there.
+        Where to compute with data in CPU memory (NumPy, pandas, polars, lists). "auto" uses a GPU
+        if there is one and the work is worth the copy. Data on a GPU always stays there.
     block_bytes : int or None, default=None
-        Bytes of workspace that one block of rows may take while the rows are read. None chooses
-        a size that suits the device: small enough for the cache of a CPU, large enough to keep a
-        GPU busy. Lower it when a device runs out of memory.
+        The most bytes of workspace for one block of rows. None chooses a size for the device: small
+        enough for the cache of a CPU, large enough to keep a GPU busy. Lower it if a device runs
+        out of memory.
     solver_bytes : int or None, default=None
-        Bytes that an iterative solver may take for the models that it fits at once: what it has
-        learnt of their curvature, and their last steps. Candidates that would take more are fitted
-        in several batches. None is a quarter of the memory that is free on the device.
+        The most bytes that an iterative solver uses for the models that it fits together, for
+        curvatures and earlier steps. If candidates need more, they are fitted in several batches.
+        None is a quarter of the free memory of the device.
     cache_bytes : int or None, default=None
-        Bytes that a search over pipelines may keep of what their first steps made of the rows, on
-        each device and in CPU memory. What was not used for longest goes first: arrays on a device
-        to page-locked CPU memory, everything else is computed anew where it is needed again.
-        None is a quarter of the memory that is free there.
+        The most bytes of rows, transformed by the first steps of pipelines, that a search caches on
+        each device and in CPU memory. If the cache is full, the least recently used rows leave
+        first, from a GPU to page-locked CPU memory, and from there altogether; they are computed
+        again when needed. None is a quarter of the free memory of each.
     copy_bytes : int or None, default=None
-        Bytes that copies of NumPy arrays may take on each device between calls, so that an array
-        that is fitted again goes there once. A copy lives as long as its NumPy array, and its
-        content is compared before each use, so it is never out of date. 0 keeps none. None keeps
-        copies only in processes that have loaded dask-ml (whose searches fit each fold many times),
-        up to `cache_bytes` or a quarter of the memory that is free on the device.
+        The most bytes of copies of NumPy arrays to keep on each device between calls, so that an
+        array that you fit many times is copied once. A copy lives as long as its NumPy array, and
+        its content is compared before each use, so it is never out of date. 0 keeps none. None
+        keeps copies only if dask-ml is loaded (its searches fit each fold many times), up to
+        `cache_bytes` or a quarter of the free memory of the device.
     progress : bool, default=False
-        Whether searches draw a progress bar (on standard error).
+        Whether searches show a progress bar (on standard error).
     fallback : {"warn", "error", "silent"}, default="warn"
-        What happens where the work was to be done on a GPU, but cuML does not do it as
-        scikit-learn does: scikit-learn does it on the CPU with a
-        `gpuml.exceptions.FallbackWarning` ("warn") or without ("silent"), or a
-        `gpuml.exceptions.FallbackError` is raised ("error"). Results are scikit-learn's either
-        way; they are never silently different.
+        What to do if cuML cannot do the work as scikit-learn does. "warn" and "silent":
+        scikit-learn does it on the CPU, with or without a `gpuml.exceptions.FallbackWarning`.
+        "error": raise a `gpuml.exceptions.FallbackError`. Results are scikit-learn's in any case.
     cut_trees : bool, default=True
         Whether searches over trees and forests may grow the deepest trees once, and cut them for
-        candidates of smaller `max_depth` or larger `min_samples_split`. A tree that is cut is equal
-        in distribution to one that is grown, not in bits: its random numbers are others. Trees with
-        ``random_state=None`` are then shared as well. False grows every tree that scikit-learn
-        grows; what is exact (fewer trees, `ccp_alpha`) is shared either way.
+        candidates with a smaller `max_depth` or larger `min_samples_split`. A cut tree is equal in
+        distribution to a grown one, but not bit for bit, because it uses other random numbers.
+        Trees with ``random_state=None`` are then shared too. False grows every tree that
+        scikit-learn grows. Exact shortcuts (fewer trees, `ccp_alpha`) are used in both cases.
     cpu_engine : {"auto", "sklearn", "intelex"}, default="auto"
         Which library fits and predicts on the CPU where scikit-learn-intelex has a class of
         `gpuml.neighbors`, `gpuml.svm`, `gpuml.cluster`, `gpuml.ensemble` or `gpuml.manifold`.

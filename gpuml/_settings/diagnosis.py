@@ -78,9 +78,9 @@ def show_versions() -> None:
 
 
 def doctor() -> Findings:
-    """Look at what gpuml can use on this machine, print it, and say what to type where it cannot.
+    """Check what gpuml can use on this machine, and print what to type if something is missing.
 
-    It imports CuPy and cuML if they are there, and runs a kernel, so it takes some seconds.
+    It imports CuPy and cuML if they are installed, and runs a kernel, so it takes a few seconds.
 
     Returns
     -------

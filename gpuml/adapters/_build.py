@@ -104,7 +104,8 @@ def _on_a_gpu(row):
     if row.cuml is None:
         yield "cuML has no such estimator: scikit-learn does the work on the CPU."
         return
-    yield f"`{row.cuml}` does the work. It lacks the parameters, and the data, that the table says."
+    yield f"`{row.cuml}` does the work. For parameters and data that it lacks, and the table lists,"
+    yield "scikit-learn does."
     yield from row.notes
     yield from (f"There is no `{name}`: {why}." for name, why in row.absent.items())
 

@@ -31,83 +31,83 @@ def _from(low, kind=Real):
 class UMAP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Uniform manifold approximation and projection.
 
-    Finds a low-dimensional embedding of the data that approximates an underlying manifold: a graph
-    of neighbours in the space of the features, with weights that say how certain an edge is, and
-    points whose graph is as like to it as cross-entropy can tell.
+    Finds a low-dimensional embedding that keeps neighbours together. It builds a weighted graph of
+    the neighbours of each row, and places points so that their graph is as similar to it as
+    possible, measured by cross-entropy.
 
     Parameters
     ----------
     n_neighbors : int, default=15
-        Rows that each row is connected with, itself among them: more of them show more of the
-        whole, fewer more detail.
+        Number of neighbours of each row, itself included. More neighbours show more of the global
+        structure, fewer show more detail.
     n_components : int, default=2
         Dimension of the embedding.
     metric : str or callable, default="euclidean"
-        Of the rows; "precomputed" for X of distances.
+        Distance between rows; "precomputed" if X is a matrix of distances.
     metric_kwds : dict, default=None
         Arguments of the metric, such as the order `p` of "minkowski".
     output_metric : str or callable, default="euclidean"
-        Of the embedding.
+        Distance in the embedding.
     output_metric_kwds : dict, default=None
     n_epochs : int or list of int, default=None
-        Steps of the optimisation; None is 500 for few rows and 200 for many. A list keeps the
-        embedding after each of them.
+        Number of steps of the optimisation; None is 500 for few rows and 200 for many. With a list,
+        the embedding after each of these numbers of steps is kept.
     learning_rate : float, default=1.0
-        Of the embedding, at its beginning.
+        Initial learning rate of the embedding.
     init : {"spectral", "random", "pca", "tswspectral"} or array, default="spectral"
-        Where points begin.
+        Initial positions of the points.
     min_dist : float, default=0.1
-        How close points may be.
+        Smallest distance between points in the embedding.
     spread : float, default=1.0
-        Scale of the embedding; with `min_dist` how clustered it is.
+        Scale of the embedding; together with `min_dist`, it sets how clustered points are.
     low_memory : bool, default=True
-        Whether neighbours are found with less memory, and more slowly.
+        Whether to search for neighbours with less memory, and more slowly.
     n_jobs : int, default=-1
-        Threads; one where `random_state` is given.
+        Number of threads; 1 if you set `random_state`.
     set_op_mix_ratio : float, default=1.0
-        Between the union (1) and the intersection (0) of what rows say of their neighbours.
+        How the neighbourhoods of rows are combined: 1 is their union, 0 their intersection.
     local_connectivity : float, default=1.0
-        Neighbours that each row is surely connected with.
+        Number of neighbours to which each row is fully connected.
     repulsion_strength : float, default=1.0
-        Weight of points that are not neighbours.
+        Weight of the repulsion between points that are not neighbours.
     negative_sample_rate : int, default=5
-        Such points for each neighbour and step.
+        Number of such points to sample for each neighbour and step.
     transform_queue_size : float, default=4.0
-        How widely neighbours of new rows are looked for.
+        How widely `transform` searches for neighbours of new rows.
     a, b : float, default=None
-        Of the curve of the weights over the distance in the embedding; None follows from
-        `min_dist` and `spread`.
+        Parameters of the curve of weights over the distance in the embedding. None computes them
+        from `min_dist` and `spread`.
     random_state : int, RandomState instance or None, default=None
     angular_rp_forest : bool, default=False
-        Whether trees that find neighbours split by angle.
+        Whether the random projection trees that find neighbours split by angle.
     target_n_neighbors : int, default=-1
-        Neighbours by target; -1 is `n_neighbors`.
+        Number of neighbours by target; -1 is `n_neighbors`.
     target_metric : str or callable, default="categorical"
-        Of the targets.
+        Distance between targets.
     target_metric_kwds : dict, default=None
     target_weight : float, default=0.5
-        Between features (0) and targets (1).
+        Weight of the targets, from 0 (only features count) to 1 (only targets count).
     transform_seed : int, default=42
-        Of `transform`.
+        Seed of `transform`.
     transform_mode : {"embedding", "graph"}, default="embedding"
-        Whether only the graph is wanted.
+        What `transform` returns.
     force_approximation_algorithm : bool, default=False
-        Whether neighbours of few rows are found approximately too.
+        Whether to search for neighbours approximately, also if there are few rows.
     verbose : bool, default=False
     tqdm_kwds : dict, default=None
         Arguments of the progress bar.
     unique : bool, default=False
-        Whether equal rows are embedded once.
+        Whether to embed equal rows only once.
     densmap : bool, default=False
-        Whether densities are kept as well.
+        Whether the embedding also preserves local densities (densMAP).
     dens_lambda, dens_frac, dens_var_shift : float, default=2.0, 0.3, 0.1
-        Of the term for densities.
+        Weight, share of the steps, and offset of the term for densities.
     output_dens : bool, default=False
-        Whether densities are given beside the embedding.
+        Whether to return local densities with the embedding.
     disconnection_distance : float, default=None
-        Rows farther than this are no neighbours.
+        Rows at a larger distance are not neighbours; None chooses it by the metric.
     precomputed_knn : tuple, default=(None, None, None)
-        Indices, distances, and an index to find those of new rows.
+        Indices and distances of the neighbours, and a search index for new rows.
 
     Attributes
     ----------
@@ -117,7 +117,7 @@ class UMAP(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
         Weights of the edges.
     n_features_in_ : int
     feature_names_in_ : array of str
-        Where all columns of X have names.
+        Set only if all columns of X have string names.
 
     References
     ----------

@@ -57,7 +57,7 @@ class CalibratedClassifierCV(Travels, sk.CalibratedClassifierCV):
         How the models were fitted.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

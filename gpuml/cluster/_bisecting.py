@@ -59,7 +59,7 @@ class BisectingKMeans(Travels, MultifitEstimator, sk.BisectingKMeans):
         Sum of squared distances of the rows to their centres, by weight.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

@@ -36,29 +36,32 @@ from gpuml.solvers.table_rows import table_batch
 
 
 class ColumnTransformer(Travels, TableStep, sk.ColumnTransformer):
-    """Apply transformers to columns, and put their results side by side.
+    """Apply transformers to columns of X, and join their results side by side.
 
     Parameters, attributes and results are those of scikit-learn's class of this name, which does
-    the work for data in CPU memory. Of arrays of CuPy, torch and other libraries, columns are
-    taken, and results are joined, on their device: one transformer after the other, whatever
-    `n_jobs` is. Neighbouring columns are a view, others are copied once.
+    the work for data in CPU memory. For CuPy, torch and other arrays, columns are selected, and
+    results joined, on their device, one transformer after the other (`n_jobs` has no effect).
+    Adjacent columns are passed as a view; others are copied once.
 
     Parameters
     ----------
     transformers : list of (str, transformer, columns) tuples
-        A transformer may be "drop" or "passthrough". Columns are integers, a slice or a mask; of
-        DataFrames also names, or a callable that gives any of these.
+        Names, transformers and the columns that each gets. A transformer may be "drop" or
+        "passthrough". Columns are integers, a slice or a mask; for DataFrames also names, or a
+        callable that returns any of these.
     remainder : {"drop", "passthrough"} or transformer, default="drop"
-        What becomes of columns that are not named.
+        What to do with all other columns.
     sparse_threshold : float, default=0.3
-        Results with a sparse matrix among them stay sparse if a smaller share of their values is
-        not zero. Only for data in CPU memory: results on a device become dense.
+        If a transformer returns a sparse matrix, the joined result is sparse if the share of its
+        nonzero values is below this threshold. Only for data in CPU memory: results on a device are
+        dense.
     n_jobs : int, default=None
     transformer_weights : dict, default=None
-        A factor for the results of each transformer, by name.
+        Factors to multiply the output of transformers by, by name.
     verbose : bool, default=False
     verbose_feature_names_out : bool, str or callable, default=True
-        Whether, or how, names of columns begin with the name of the transformer.
+        Whether output names begin with the name of the transformer; a callable or format string
+        makes the names.
 
     Attributes
     ----------
@@ -66,15 +69,15 @@ class ColumnTransformer(Travels, TableStep, sk.ColumnTransformer):
     named_transformers_ : Bunch
     sparse_output_ : bool
     output_indices_ : dict of str to slice
-        Columns of the result that each transformer gives.
+        The columns of the result that come from each transformer.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
-    make_column_transformer : Without names.
-    gpuml.pipeline.FeatureUnion : Transformers of all columns.
+    make_column_transformer : Make one without choosing names.
+    gpuml.pipeline.FeatureUnion : Apply several transformers to all columns.
 
     Examples
     --------

@@ -33,7 +33,7 @@ RTOL, ATOL = 1e-5, 1e-8
 
 
 class TransformedTargetRegressor(Travels, sk.TransformedTargetRegressor):
-    r"""Regression of g(y): predicts :math:`g^{-1}(f(X))` for f fitted to X and g(y).
+    r"""Regression on a transformed target: :math:`g^{-1}(f(X))` with f fitted to X and g(y).
 
     Parameters, attributes and results are those of scikit-learn's class of this name, which does
     the work for data in CPU memory. Where X is an array of CuPy, torch or another library, y is
@@ -60,7 +60,7 @@ class TransformedTargetRegressor(Travels, sk.TransformedTargetRegressor):
         g.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     Examples
     --------

@@ -155,7 +155,7 @@ class EmpiricalCovariance(Covariance, sk.EmpiricalCovariance):
     Parameters
     ----------
     store_precision : bool, default=True
-        Whether `precision_` is set.
+        Whether to compute `precision_`.
     assume_centered : bool, default=False
         Whether m is taken to be 0.
 
@@ -165,14 +165,15 @@ class EmpiricalCovariance(Covariance, sk.EmpiricalCovariance):
         m. This and the arrays below are in the library, on the device and of the dtype of X.
     covariance_ : array of shape (n_features, n_features)
     precision_ : array of shape (n_features, n_features)
-        Its inverse, or its pseudo-inverse where it is singular; None without `store_precision`.
+        Inverse of the covariance, or pseudo-inverse if it is singular; None without
+        `store_precision`.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
-    LedoitWolf : Shrunk by what the rows say.
+    LedoitWolf : Estimates how much to shrink the covariance.
 
     References
     ----------
@@ -195,7 +196,7 @@ class EmpiricalCovariance(Covariance, sk.EmpiricalCovariance):
 
 
 class ShrunkCovariance(Covariance, sk.ShrunkCovariance):
-    r"""Covariance, shrunk by a given amount.
+    r"""Covariance with a given shrinkage.
 
     Of the covariance S of rows with p features and a share s it makes
 
@@ -207,9 +208,9 @@ class ShrunkCovariance(Covariance, sk.ShrunkCovariance):
     Parameters
     ----------
     store_precision : bool, default=True
-        Whether `precision_` is set.
+        Whether to compute `precision_`.
     assume_centered : bool, default=False
-        Whether the mean is taken to be 0.
+        Whether to assume that the mean is 0, instead of estimating it.
     shrinkage : float in [0, 1], default=0.1
         s.
 
@@ -222,7 +223,7 @@ class ShrunkCovariance(Covariance, sk.ShrunkCovariance):
         Its inverse; None without `store_precision`.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
@@ -251,9 +252,9 @@ class ShrunkCovariance(Covariance, sk.ShrunkCovariance):
 
 
 class LedoitWolf(Covariance, sk.LedoitWolf):
-    r"""Covariance, with the Ledoit-Wolf estimate of the best shrinkage.
+    r"""Covariance with Ledoit-Wolf shrinkage.
 
-    Of the covariance S of n rows with p features it makes
+    For the covariance S of n rows with p features, the estimate is
     :math:`(1 - s) S + s \, \mathrm{tr}(S) I / p`, with
 
     .. math:: s = \min\Big(1, \frac{\frac{1}{n} \sum_i |x_i - m|^4 - |S|^2}
@@ -265,7 +266,7 @@ class LedoitWolf(Covariance, sk.LedoitWolf):
     Parameters
     ----------
     store_precision : bool, default=True
-        Whether `precision_` is set.
+        Whether to compute `precision_`.
     assume_centered : bool, default=False
         Whether the mean m is taken to be 0.
     block_size : int, default=1000
@@ -282,7 +283,7 @@ class LedoitWolf(Covariance, sk.LedoitWolf):
         s.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
@@ -312,9 +313,9 @@ class LedoitWolf(Covariance, sk.LedoitWolf):
 
 
 class OAS(Covariance, sk.OAS):
-    r"""Covariance, with the oracle approximating shrinkage for normal data.
+    r"""Covariance with oracle approximating shrinkage (OAS), for normal data.
 
-    Of the covariance S of n rows with p features it makes
+    For the covariance S of n rows with p features, the estimate is
     :math:`(1 - s) S + s \, \mathrm{tr}(S) I / p`, with
 
     .. math:: s = \min\Big(1, \frac{|S|^2 + \mathrm{tr}(S)^2}
@@ -325,9 +326,9 @@ class OAS(Covariance, sk.OAS):
     Parameters
     ----------
     store_precision : bool, default=True
-        Whether `precision_` is set.
+        Whether to compute `precision_`.
     assume_centered : bool, default=False
-        Whether the mean is taken to be 0.
+        Whether to assume that the mean is 0, instead of estimating it.
 
     Attributes
     ----------
@@ -340,11 +341,11 @@ class OAS(Covariance, sk.OAS):
         s.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
-    LedoitWolf : A share that does not ask for normal rows.
+    LedoitWolf : Shrinkage that does not assume normal data.
 
     References
     ----------

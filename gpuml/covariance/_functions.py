@@ -21,7 +21,7 @@ def empirical_covariance(X: Any, *, assume_centered: bool = False) -> Array:
     X : array-like of shape (n_samples, n_features)
         One axis stands for one row.
     assume_centered : bool, default=False
-        Whether the mean is taken to be 0.
+        Whether to assume that the mean is 0, instead of estimating it.
 
     Returns
     -------
@@ -88,7 +88,7 @@ def ledoit_wolf(
     ----------
     X : array-like of shape (n_samples, n_features)
     assume_centered : bool, default=False
-        Whether the mean is taken to be 0.
+        Whether to assume that the mean is 0, instead of estimating it.
     block_size : int, default=1000
         Without effect.
 
@@ -115,13 +115,13 @@ def ledoit_wolf(
 
 
 def ledoit_wolf_shrinkage(X: Any, assume_centered: bool = False, block_size: int = 1000) -> float:
-    """Amount by which `LedoitWolf` shrinks the covariance.
+    """Shrinkage of `LedoitWolf`, between 0 and 1.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
     assume_centered : bool, default=False
-        Whether the mean is taken to be 0.
+        Whether to assume that the mean is 0, instead of estimating it.
     block_size : int, default=1000
         Without effect.
 
@@ -151,7 +151,7 @@ def oas(X: Any, *, assume_centered: bool = False) -> tuple[Array, float]:
     ----------
     X : array-like of shape (n_samples, n_features)
     assume_centered : bool, default=False
-        Whether the mean is taken to be 0.
+        Whether to assume that the mean is 0, instead of estimating it.
 
     Returns
     -------

@@ -23,7 +23,7 @@ from gpuml.solvers.described import all_rows
 
 
 class PLSRegression(LatentStructure, sk.PLSRegression):
-    r"""Regression on the directions in which features and targets vary together.
+    r"""Partial least squares regression, on directions in which features and targets vary together.
 
     Pairs of directions w, c of centred and scaled features X and targets Y are found one after the
     other:
@@ -69,7 +69,7 @@ class PLSRegression(LatentStructure, sk.PLSRegression):
         Steps for each pair.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
@@ -94,7 +94,7 @@ class PLSRegression(LatentStructure, sk.PLSRegression):
 
 
 class PLSCanonical(LatentStructure, sk.PLSCanonical):
-    r"""Directions in which two sets of columns vary together, both sides alike.
+    r"""Canonical partial least squares: directions in which two sets of columns vary together.
 
     As `PLSRegression`, but that what the score :math:`u = Y c` explains is taken out of Y.
     Rows are read as there.
@@ -130,7 +130,7 @@ class PLSCanonical(LatentStructure, sk.PLSCanonical):
         Steps for each pair; empty with "svd".
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
@@ -154,7 +154,7 @@ class PLSCanonical(LatentStructure, sk.PLSCanonical):
 
 
 class CCA(LatentStructure, sk.CCA):
-    r"""Directions in which two sets of columns correlate most.
+    r"""Canonical correlation analysis: directions in which two sets of columns correlate most.
 
     Pairs w, c of centred features X and targets Y are found one after the other, by the power
     method:
@@ -193,7 +193,7 @@ class CCA(LatentStructure, sk.CCA):
         Steps for each pair.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
@@ -217,7 +217,7 @@ class CCA(LatentStructure, sk.CCA):
 
 
 class PLSSVD(Projections, sk.PLSSVD):
-    r"""Directions in which two sets of columns vary together, from one SVD.
+    r"""Partial least squares by one SVD: directions in which two sets of columns vary together.
 
     Singular vectors of :math:`X^\top Y`, of centred and scaled features X and targets Y. Rows are
     read once, as by `PLSRegression`.
@@ -237,7 +237,7 @@ class PLSSVD(Projections, sk.PLSSVD):
         Singular vectors, in the library, on the device and of the dtype of X.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

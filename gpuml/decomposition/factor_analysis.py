@@ -72,7 +72,7 @@ class FactorAnalysis(DensityEstimator, SklearnFactorAnalysis):
     n_iter_ : int
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

@@ -48,46 +48,46 @@ class PCA(Decomposition, Generative, SklearnPCA):
     Parameters
     ----------
     n_components : int, float in (0, 1), "mle" or None, default=None
-        Components to keep. A float keeps as many as explain more than that share of the variance;
-        "mle" lets Minka's estimate decide; None keeps min(n_samples, n_features) (one less with
-        "arpack").
+        Number of components to keep. A float keeps as many as are needed to explain more than this
+        share of the variance. "mle" uses Minka's estimate. None keeps min(n_samples, n_features)
+        (one less with "arpack").
     copy : bool, default=True
-        Only for scikit-learn's solvers; gpuml's never write to X.
+        Used only by scikit-learn's solvers; gpuml's never write to X.
     whiten : bool, default=False
-        Whether `transform` divides each column by its standard deviation in the rows of `fit`.
+        Whether `transform` divides each component by its standard deviation in the training rows.
     svd_solver : str, default="auto"
-        - "covariance_eigh": eigenvectors of second moments, in one pass over the rows, which may be
-          more than a device holds. Singular values below 1e-8 of the largest are lost in rounding;
-          of float32 rows in CPU memory, whose products are float32, those below 1e-3.
-        - "full": an SVD of a triangular factor of the rows, exact to rounding of the rows.
-        - "randomized": iteration with a random block; approximate, for large data and few
+        - "covariance_eigh": eigenvectors of second moments, in one pass over the rows, which need
+          not fit on the device. Singular values below 1e-8 of the largest are lost to rounding; for
+          float32 rows in CPU memory, whose products are float32, those below 1e-3.
+        - "full": an SVD of a triangular factor of the rows, exact up to rounding.
+        - "randomized": subspace iteration with a random block; approximate, for large data and few
           components.
-        - "compressed": the same iteration with one reading of the rows for each step, where
-          "randomized" takes two; see `gpuml.linalg.svd_compressed`. For data that takes long to
-          read, or does not fit into memory: it takes `gpuml.encodings.Packed` codes,
-          ``zarr.Array``, memory maps and what else `svd_compressed` takes, and reads it block by
-          block. Missing codes count as the mean of their feature; products of codes, and of
-          integers of 8 bits, are float32. Of rows on a cluster, only sums travel.
-        - "auto": "covariance_eigh" for at least 10 times as many rows as features, up to 5,000
-          features; else "full" where the smaller side is at most 1,000; else "randomized" for an
-          integer below 0.8 of the smaller side, and "full" for anything else. scikit-learn takes
-          "randomized" more often, where exact components cost little more.
-        - "arpack": scikit-learn's, for data in CPU memory. "auto" takes it for sparse data in CPU
+        - "compressed": the same iteration with one pass over the rows per step, where "randomized"
+          takes two; see `gpuml.linalg.svd_compressed`. Use it for data that takes long to read, or
+          does not fit into memory: it reads `gpuml.encodings.Packed` codes, ``zarr.Array``, memory
+          maps and all other input of `svd_compressed` block by block. Missing codes count as the
+          mean of their feature; products of codes and 8-bit integers are float32. If the rows are
+          on a cluster, only sums are sent.
+        - "auto": "covariance_eigh" for at least 10 times as many rows as features and up to 5,000
+          features; otherwise "full" if the smaller side is at most 1,000; otherwise "randomized"
+          for an integer `n_components` below 0.8 of the smaller side, and "full" for all others.
+          scikit-learn chooses "randomized" more often, where exact components cost little more.
+        - "arpack": scikit-learn's, for data in CPU memory. "auto" uses it for sparse data in CPU
           memory.
         - "jacobi", "cuml-full": cuML's solvers ("jacobi", "full"), on a GPU.
     tol : float, default=0.0
-        Only for "arpack" and "jacobi" (0 is then cuML's default).
+        Tolerance of "arpack" and "jacobi" (for "jacobi", 0 is cuML's default).
     iterated_power : int or "auto", default="auto"
-        Iterations of "randomized", "compressed" and "jacobi". "auto" is 7 for fewer components
-        than a tenth of the smaller side, else 4.
+        Number of iterations of "randomized", "compressed" and "jacobi". "auto" is 7 if there are
+        fewer components than a tenth of the smaller side of X, and 4 otherwise.
     n_oversamples : int, default=10
-        Random vectors of "randomized" and "compressed" beyond the number of components.
+        Number of random vectors, beyond the components, of "randomized" and "compressed".
     power_iteration_normalizer : {"auto", "QR", "LU", "none"}, default="auto"
-        Kept for scikit-learn's sake: "randomized" always orthonormalises by QR, the stable choice,
-        which costs little next to the products with the rows.
+        Has no effect: "randomized" always orthonormalises by QR, the stable choice, which costs
+        little compared with the products with the rows.
     random_state : int, RandomState instance or None, default=None
-        For "randomized", "compressed" and "arpack". The same seed draws the numbers that
-        scikit-learn draws ("compressed" draws some of its own).
+        Seed of "randomized", "compressed" and "arpack". The same seed draws the same numbers as in
+        scikit-learn (and more, for "compressed").
 
     Attributes
     ----------
@@ -97,22 +97,22 @@ class PCA(Decomposition, Generative, SklearnPCA):
     explained_variance_ : array of shape (n_components_,)
         Variances along the components, in descending order.
     explained_variance_ratio_ : array of shape (n_components_,)
-        The same as shares of the variance of all features.
+        The same, as shares of the total variance of the features.
     singular_values_ : array of shape (n_components_,)
         Of the centred rows.
     mean_ : array of shape (n_features,)
     noise_variance_ : float or array of shape ()
-        Mean variance along the directions that are left out; 0.0 where none is.
+        Mean variance along the components that are left out; 0.0 if none is.
     n_components_ : int
     n_samples_ : int
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
-    TruncatedSVD : Without removing the mean.
-    IncrementalPCA : For rows that come in batches.
+    TruncatedSVD : The same without centring.
+    IncrementalPCA : PCA of rows that come in batches.
 
     References
     ----------

@@ -30,27 +30,28 @@ class TruncatedSVD(Decomposition, SklearnTruncatedSVD):
     Parameters
     ----------
     n_components : int, default=2
-        k, at most the number of features; for "arpack" less than both sides of X.
+        Number k of components, at most the number of features; for "arpack", less than both sides
+        of X.
     algorithm : {"randomized", "arpack", "compressed"}, default="randomized"
-        - "randomized": iteration with a random block, orthonormalised by QR. Dense rows of up to
-          1,000 features are described by their second moments instead, whose eigenvectors are
-          what the iteration tends to, for one pass over the rows.
-        - "compressed": iteration with one reading of the rows for each step, where "randomized"
-          takes two; see `gpuml.linalg.svd_compressed`, whose input it takes and reads block by
-          block: packed codes (missing ones count as the mean of their feature), ``zarr.Array``,
-          memory maps. Products of codes, and of integers of 8 bits, are float32. Of rows on a
-          cluster, only sums travel.
+        - "randomized": subspace iteration with a random block. For dense rows of up to 1,000
+          features, eigenvectors of second moments instead: they are what the iteration converges
+          to, and need one pass over the rows.
+        - "compressed": the same iteration with one pass over the rows per step, where "randomized"
+          takes two. It reads the input of `gpuml.linalg.svd_compressed` block by block: packed
+          codes (missing ones count as the mean of their feature), ``zarr.Array``, memory maps.
+          Products of codes and 8-bit integers are float32. If the rows are on a cluster, only sums
+          are sent.
         - "arpack": scikit-learn's, for data in CPU memory; on a device, eigenvectors of second
           moments.
     n_iter : int, default=5
-        Iterations of "randomized" and "compressed".
+        Number of iterations of "randomized" and "compressed".
     n_oversamples : int, default=10
-        Random vectors of "randomized" and "compressed" beyond the number of components.
+        Number of random vectors, beyond the components, of "randomized" and "compressed".
     power_iteration_normalizer : {"auto", "QR", "LU", "none"}, default="auto"
-        Kept for scikit-learn's sake: QR, the stable choice, is taken always.
+        Has no effect: QR, the stable choice, is always used.
     random_state : int, RandomState instance or None, default=None
-        For "randomized", "compressed" and "arpack". The same seed draws the numbers that
-        scikit-learn draws ("compressed" draws some of its own).
+        Seed of "randomized", "compressed" and "arpack". The same seed draws the same numbers as in
+        scikit-learn (and more, for "compressed").
     tol : float, default=0.0
         Only for ARPACK.
 
@@ -62,15 +63,15 @@ class TruncatedSVD(Decomposition, SklearnTruncatedSVD):
     explained_variance_ : array of shape (n_components,)
         Variance of each column of the projected rows.
     explained_variance_ratio_ : array of shape (n_components,)
-        The same as shares of the variance of all features.
+        The same, as shares of the total variance of the features.
     singular_values_ : array of shape (n_components,)
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
-    PCA : With the mean removed.
+    PCA : The same with centring.
 
     References
     ----------

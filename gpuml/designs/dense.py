@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import Any
 
 from gpuml._arrays import Array, Place, itemsize, move, namespace
-from gpuml._arrays.ops import column_sums
+from gpuml._arrays.ops import column_sums, zeros
 from gpuml.designs.base import Design
 
 
@@ -56,8 +56,12 @@ class Dense(Design):
 
     def squares_about(self, mean: Array) -> Array:
         """Sums (p,) of squares of the columns about their means, float64."""
-        X = self.block(slice(0, self.shape[0])).dense()
-        return column_sums((X - mean) ** 2, self.at.xp)
+        xp = self.at.xp
+        total = zeros(self.shape[1:], like=mean, xp=xp)
+        for block in self.blocks(self.shape[1]):  # copies of all rows would leave the caches
+            apart = block.dense() - mean
+            total = total + column_sums(apart * apart, xp)
+        return total
 
     def less(self, shift: Array) -> "tuple[Dense, Array]":
         """The rows in float64 less a shift (p,), and the shift."""

@@ -78,7 +78,7 @@ class LinearDiscriminantAnalysis(ProbabilityClassifier, OnePass, sk.LinearDiscri
         Sorted labels, in the library of y.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

@@ -47,35 +47,36 @@ class QuadraticDiscriminantAnalysis(Posterior, sk.QuadraticDiscriminantAnalysis)
     r"""Quadratic discriminant analysis: normal classes, each with its own covariance.
 
     With means :math:`\mu_c`, covariances :math:`\Sigma_c` and priors :math:`\pi_c` of the classes,
-    the class of a row x is the one of largest
+    the prediction for a row x is the class with the largest
 
     .. math:: \log \pi_c - \tfrac{1}{2} \log |\Sigma_c|
               - \tfrac{1}{2} (x - \mu_c)^\top \Sigma_c^{-1} (x - \mu_c) .
 
-    With "svd", a share r = `reg_param` makes :math:`(1 - r) \Sigma_c + r I` of a covariance; with
-    "eigen" a share s of shrinkage :math:`(1 - s) \Sigma_c + s \, \mathrm{tr}(\Sigma_c) I / p`.
+    Each covariance is regularised. With the solver "svd", it is replaced by
+    :math:`(1 - r) \Sigma_c + r I`, where r = `reg_param`; with "eigen", by
+    :math:`(1 - s) \Sigma_c + s \, \mathrm{tr}(\Sigma_c) I / p`, where s = `shrinkage`.
 
-    Rows are read once, where they are: NumPy, CuPy, torch and other arrays; sums are float64. In a
-    `gpuml.model_selection` search, all candidates are made from the same sums and eigenvectors, and
-    scored with one product for each class.
+    Rows are read once, on their device; sums are float64. In a `gpuml.model_selection` search, all
+    candidates use the same sums and eigenvectors, and are scored with one product per class.
 
     Parameters
     ----------
     solver : {"svd", "eigen"}, default="svd"
-        Which of the two regularisations there is. Both take eigenvectors of the covariances.
+        Which regularisation to use, see above. Both solvers use eigenvectors of the covariances.
     shrinkage : "auto", float in [0, 1] or None, default=None
-        For "eigen"; with "auto" scikit-learn does the work, with data in CPU memory.
+        Shrinkage for "eigen"; None is 0. "auto" estimates it: scikit-learn does the work, and needs
+        data in CPU memory.
     priors : array-like of shape (n_classes,), default=None
-        Probabilities of the classes; None takes their shares of the rows.
+        Prior probabilities of the classes; None is the share of each class among the rows.
     reg_param : float in [0, 1], default=0.0
-        For "svd".
+        Regularisation for "svd".
     store_covariance : bool, default=False
         Whether to set `covariance_`.
     tol : float, default=1e-4
-        Covariances with an eigenvalue that is not larger are refused.
+        A covariance with an eigenvalue of `tol` or less raises an error.
     covariance_estimator : estimator, default=None
-        For "eigen", with `fit` and `covariance_`; scikit-learn does the work, with data in CPU
-        memory.
+        For "eigen", an estimator with `fit` and `covariance_`, which replaces `shrinkage`.
+        scikit-learn does the work, and needs data in CPU memory.
 
     Attributes
     ----------
@@ -89,10 +90,10 @@ class QuadraticDiscriminantAnalysis(Posterior, sk.QuadraticDiscriminantAnalysis)
     scalings_ : list of n_classes arrays of shape (n_features,)
         Eigenvalues, with their regularisation, from large to small.
     classes_ : array of shape (n_classes,)
-        Sorted labels, of the kind of y.
+        Sorted labels, of the dtype of y.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

@@ -19,12 +19,12 @@ def read_parquet(
 ) -> StoredRows:
     """Open Parquet files as rows that may be larger than memory.
 
-    Nothing is read but schemas. Searches and linear models take the rows as X, and names of columns
-    as y and `sample_weight`; they read the columns that they need, row group after row group, the
-    next ones while they work. Least squares takes one pass over the file; losses such as those of
-    `LogisticRegression` take one for each step. Rows that `memory` has room for stay in memory
-    after the first pass. Strings and missing values take one more, in searches over pipelines whose
-    first step encodes or fills them.
+    The call reads only the schemas. Pass the rows as X to searches and linear models, and names of
+    columns as y and `sample_weight`. They read the columns that they need, one row group after the
+    other, and the next ones while they compute. Least squares takes one pass over the files, and
+    losses such as that of `LogisticRegression` one pass per step. Rows that fit into `memory` stay
+    there after the first pass. A pipeline whose first step encodes strings or fills missing values
+    takes one more pass.
 
     Parameters
     ----------
@@ -32,10 +32,10 @@ def read_parquet(
         Files with the same columns, folders of them, patterns with ``*``, or URLs that fsspec
         knows, such as ``s3://bucket/folder``.
     columns : sequence of str, default=None
-        Columns that take part, y and weights among them; None is all.
+        Names of the columns to use, including y and weights; None is all columns.
     memory : int or str, default=None
-        Bytes for what is read ahead and for rows that stay, such as "4GB"; None is half of the
-        memory that is free now. y and weights always stay.
+        The most bytes for rows that are read ahead or stay in memory, such as "4GB"; None is half
+        of the memory that is free now. y and weights always stay in memory.
     storage_options : mapping, default=None
         For the file system of an URL.
 
@@ -48,15 +48,15 @@ def read_parquet(
     FileNotFoundError
         If there is no such file.
     ValueError
-        For columns that the files do not have, and files with different columns. Fits raise it for
-        nulls, and for features that are no numbers, unless a first step fills or encodes them.
+        If the files lack a column of `columns`, or have different columns. Fits raise it for nulls,
+        and for features that are not numeric, unless a first step fills or encodes them.
     ImportError
         If pyarrow is not installed, or fsspec for an URL.
 
     See Also
     --------
-    read_csv : The same of a file of CSV.
-    read_array : The same of a memory map, or an array of Zarr or HDF5.
+    read_csv : The same for a CSV file.
+    read_array : The same for a memory map, Zarr array or HDF5 dataset.
 
     Examples
     --------
@@ -121,16 +121,16 @@ def read_csv(
 
 
 def read_array(array: Any, *, memory: int | str | None = None) -> StoredRows:
-    """Take a matrix in a file as rows that may be larger than memory.
+    """Open an array in a file as rows that may be larger than memory.
 
-    As `read_parquet`, of what is sliced: a memory map (``np.load(path, mmap_mode="r")``), an array
-    of Zarr (``zarr.open_array(path, mode="r")``), or a dataset of h5py. Its columns go by their
+    It works like `read_parquet`, for a memory map (``np.load(path, mmap_mode="r")``), a Zarr array
+    (``zarr.open_array(path, mode="r")``), or a dataset of h5py. The names of its columns are their
     numbers, as strings.
 
     Parameters
     ----------
     array : array-like of shape (n, p)
-        With ``shape``, ``dtype`` and rows ``array[i:j]``.
+        Any object with ``shape``, ``dtype`` and slices of rows ``array[i:j]``.
     memory : int or str, default=None
         As of `read_parquet`.
 
@@ -141,7 +141,7 @@ def read_array(array: Any, *, memory: int | str | None = None) -> StoredRows:
     Raises
     ------
     TypeError, ValueError
-        For what is no matrix of numbers.
+        If `array` is not a matrix of numbers.
 
     Examples
     --------

@@ -31,8 +31,8 @@ def open_bed(path: str | os.PathLike, *, count_A1: bool = True) -> "BedFile":
     path : str or path
         The .bed file. ``name.fam`` and ``name.bim`` are beside ``name.bed``.
     count_A1 : bool, default=True
-        Whether a genotype is the number of alleles A1 (the fifth column of the .bim file), as in
-        bed-reader, or of the other allele.
+        Whether genotypes count allele A1 (the fifth column of the .bim file), as in bed-reader.
+        False counts the other allele.
 
     Returns
     -------
@@ -44,8 +44,8 @@ def open_bed(path: str | os.PathLike, *, count_A1: bool = True) -> "BedFile":
     FileNotFoundError
         If one of the three files is missing.
     ValueError
-        If the file is no .bed file, has the genotypes of a sample together, or has another size
-        than its .fam and .bim files say.
+        If the file is not a .bed file, stores genotypes sample by sample, or does not have the size
+        that follows from its .fam and .bim files.
 
     References
     ----------

@@ -311,31 +311,31 @@ def pack(x: Any, bits: int = 2, *, missing: bool = True) -> Packed:
     Parameters
     ----------
     x : array-like of shape (n, p)
-        NumPy, CuPy or torch arrays, frames or lists, of bools, integers, or floats with whole
-        values. What is negative, nan or masked is missing (-127 of bed-reader, -1 of scikit-allel).
+        NumPy, CuPy or torch arrays, DataFrames or lists, of bools, integers, or floats with whole
+        values. Negative, nan and masked values are missing (bed-reader has -127, scikit-allel -1).
     bits : {2, 4, 8}, default=2
-        Bits for each value. With 2 bits values may be 0, 1 and 2 if one may be missing, and 3 too
-        if not; with 4 bits up to 14 or 15, with 8 bits up to 254 or 255.
+        Bits per value. If values may be missing, 2 bits hold 0 to 2, 4 bits 0 to 14, and 8 bits 0
+        to 254. If not, the largest value is 3, 15 or 255.
     missing : bool, default=True
-        Whether values may be missing. False gives the largest code to a value.
+        Whether values may be missing; the largest code then stands for a missing value.
 
     Returns
     -------
     packed : Packed
-        Where `x` is: bytes of CuPy for CUDA data, else of NumPy. With 8 bits, bytes of a
-        C-contiguous uint8 array are shared, not copied.
+        The packed bytes, on the device of `x`: a CuPy array for CUDA data, otherwise NumPy. With 8
+        bits, the bytes of a C-contiguous uint8 array are shared, not copied.
 
     Raises
     ------
     TypeError
-        If `x` is a Dask array (use ``x.map_blocks(pack)``), sparse, or holds no numbers; if
-        `missing` is no bool.
+        If `x` is a dask array (use ``x.map_blocks(pack)``), sparse, or not numeric, or if `missing`
+        is not a bool.
     ValueError
-        If `x` has no two dimensions, or a value does not fit; the first one is named.
+        If `x` does not have two dimensions, or a value does not fit; the message names the first.
 
     See Also
     --------
-    unpack : The way back.
+    unpack : The inverse.
 
     Examples
     --------

@@ -103,10 +103,11 @@ class _Bagging(Travels):
 class BaggingClassifier(_Bagging, sk.BaggingClassifier):
     """Bagging: the mean of classifiers that are fitted to resamples of the rows.
 
-    Draws are scikit-learn's for the same `random_state`. A resample is how often each row was
-    drawn, as its weight: models of all resamples, such as those of `LogisticRegression` or
-    `RidgeClassifier`, are fitted in the same passes over the rows. Where resamples have features of
-    their own, or the classifier shares no passes, they are fitted one by one: see `plan_`.
+    The same `random_state` draws the same resamples as in scikit-learn. gpuml passes a resample as
+    weights, how often each row was drawn, so that models such as `LogisticRegression` or
+    `RidgeClassifier` are fitted to all resamples in the same passes over the rows. If each model
+    has its own features, or the classifier shares no passes, models are fitted one by one: see
+    `plan_`.
 
     Parameters
     ----------
@@ -114,19 +115,19 @@ class BaggingClassifier(_Bagging, sk.BaggingClassifier):
         None is scikit-learn's decision tree.
     n_estimators : int, default=10
     max_samples : int, float or None, default=None
-        Rows to draw: how many, which share of them, or, for None, as many as there are.
+        Number, or share, of the rows to draw; None draws as many as there are.
     max_features : int or float, default=1.0
-        Features to draw for each model: how many, or which share.
+        Number, or share, of the features to draw for each model.
     bootstrap : bool, default=True
-        Whether rows are drawn with replacement.
+        Whether to draw rows with replacement.
     bootstrap_features : bool, default=False
-        Whether features are.
+        Whether to draw features with replacement.
     oob_score : bool, default=False
-        Whether rows are predicted by the models that were fitted without them.
+        Whether to score predictions for each row by the models that were fitted without it.
     warm_start : bool, default=False
         Whether to add models to those of the last fit.
     n_jobs : int or None, default=None
-        Workers for models that are fitted one by one.
+        Number of workers for models that are fitted one by one.
     random_state : int, RandomState instance or None, default=None
     verbose : int, default=0
 
@@ -136,7 +137,7 @@ class BaggingClassifier(_Bagging, sk.BaggingClassifier):
         Unfitted.
     estimators_ : list of estimators
     estimators_samples_, estimators_features_ : list of ndarrays
-        What was drawn for each.
+        Indices of the rows, and features, that were drawn for each model.
     classes_ : ndarray of shape (n_classes,)
         In CPU memory.
     n_classes_ : int
@@ -148,7 +149,7 @@ class BaggingClassifier(_Bagging, sk.BaggingClassifier):
         How the models were fitted.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
@@ -289,19 +290,19 @@ class BaggingRegressor(_Bagging, sk.BaggingRegressor):
         None is scikit-learn's decision tree.
     n_estimators : int, default=10
     max_samples : int, float or None, default=None
-        Rows to draw: how many, which share of them, or, for None, as many as there are.
+        Number, or share, of the rows to draw; None draws as many as there are.
     max_features : int or float, default=1.0
-        Features to draw for each model: how many, or which share.
+        Number, or share, of the features to draw for each model.
     bootstrap : bool, default=True
-        Whether rows are drawn with replacement.
+        Whether to draw rows with replacement.
     bootstrap_features : bool, default=False
-        Whether features are.
+        Whether to draw features with replacement.
     oob_score : bool, default=False
-        Whether rows are predicted by the models that were fitted without them.
+        Whether to score predictions for each row by the models that were fitted without it.
     warm_start : bool, default=False
         Whether to add models to those of the last fit.
     n_jobs : int or None, default=None
-        Workers for models that are fitted one by one.
+        Number of workers for models that are fitted one by one.
     random_state : int, RandomState instance or None, default=None
     verbose : int, default=0
 
@@ -311,7 +312,7 @@ class BaggingRegressor(_Bagging, sk.BaggingRegressor):
         Unfitted.
     estimators_ : list of estimators
     estimators_samples_, estimators_features_ : list of ndarrays
-        What was drawn for each.
+        Indices of the rows, and features, that were drawn for each model.
     oob_score_ : float
         R^2 of out-of-bag predictions; only with ``oob_score=True``.
     oob_prediction_ : ndarray of shape (n_samples,)
@@ -320,7 +321,7 @@ class BaggingRegressor(_Bagging, sk.BaggingRegressor):
         How the models were fitted.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

@@ -173,18 +173,19 @@ class StackingClassifier(_Stacking, sk.StackingClassifier):
     Parameters
     ----------
     estimators : list of (str, estimator)
-        "drop" leaves one out.
+        Names and models; "drop" in place of a model leaves it out.
     final_estimator : estimator or None, default=None
         None is `gpuml.linear_model.LogisticRegression`.
     cv : int, splitter, iterable of index pairs, "prefit" or None, default=None
         None is 5 stratified folds. "prefit": the models are fitted already, and X is theirs no
         more.
     stack_method : {"auto", "predict_proba", "decision_function", "predict"}, default="auto"
-        What models are asked for; "auto" is the first of them that they have.
+        The method whose output the final estimator gets; "auto" is the first of them that a model
+        has.
     n_jobs : int or None, default=None
-        Workers for models that are fitted one by one.
+        Number of workers for models that are fitted one by one.
     passthrough : bool, default=False
-        Whether the final estimator gets X too.
+        Whether the final estimator also gets X.
     verbose : int, default=0
 
     Attributes
@@ -199,7 +200,7 @@ class StackingClassifier(_Stacking, sk.StackingClassifier):
         How the models were fitted.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
@@ -276,15 +277,15 @@ class StackingRegressor(_Stacking, sk.StackingRegressor):
     Parameters
     ----------
     estimators : list of (str, estimator)
-        "drop" leaves one out.
+        Names and models; "drop" in place of a model leaves it out.
     final_estimator : estimator or None, default=None
         None is `gpuml.linear_model.RidgeCV`.
     cv : int, splitter, iterable of index pairs, "prefit" or None, default=None
         None is 5 folds. "prefit": the models are fitted already, and X is theirs no more.
     n_jobs : int or None, default=None
-        Workers for models that are fitted one by one.
+        Number of workers for models that are fitted one by one.
     passthrough : bool, default=False
-        Whether the final estimator gets X too.
+        Whether the final estimator also gets X.
     verbose : int, default=0
 
     Attributes
@@ -297,7 +298,7 @@ class StackingRegressor(_Stacking, sk.StackingRegressor):
         How the models were fitted.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

@@ -73,23 +73,27 @@ class _Voting(Travels):
 
 
 class VotingClassifier(_Voting, sk.VotingClassifier):
-    """The vote of several classifiers, or the mean of their probabilities.
+    """Majority vote of several classifiers, or the mean of their probabilities.
 
-    Models are fitted one by one, as they differ. Rows on a device stay there; what models say of
-    them goes to CPU memory, where votes are counted.
+    The models are fitted one by one, because they differ. Data on a device stays there; predictions
+    go to CPU memory, where votes are counted.
 
     Parameters
     ----------
     estimators : list of (str, estimator)
-        "drop" leaves one out.
+        Names and models; "drop" in place of a model leaves it out.
     voting : {"hard", "soft"}, default="hard"
-        Whether labels are counted or probabilities averaged.
+        "hard" predicts the label with the most votes, "soft" the class with the largest mean
+        probability.
     weights : array-like of shape (n_models,), default=None
+        Weights of the models; None weights them equally.
     n_jobs : int or None, default=None
-        Workers for the fits.
+        Number of workers for the fits; None is 1.
     flatten_transform : bool, default=True
-        Whether `transform` puts probabilities side by side.
+        Whether `transform` of a "soft" classifier joins the probabilities of all models in one
+        matrix, instead of stacking them along a new axis.
     verbose : bool, default=False
+        Whether to print the time of each fit.
 
     Attributes
     ----------
@@ -100,11 +104,11 @@ class VotingClassifier(_Voting, sk.VotingClassifier):
         In CPU memory.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
-    StackingClassifier : With a model of what they say.
+    StackingClassifier : Combines the models by a final classifier.
 
     Examples
     --------
@@ -145,11 +149,13 @@ class VotingRegressor(_Voting, sk.VotingRegressor):
     Parameters
     ----------
     estimators : list of (str, estimator)
-        "drop" leaves one out.
+        Names and models; "drop" in place of a model leaves it out.
     weights : array-like of shape (n_models,), default=None
+        Weights of the models; None weights them equally.
     n_jobs : int or None, default=None
-        Workers for the fits.
+        Number of workers for the fits; None is 1.
     verbose : bool, default=False
+        Whether to print the time of each fit.
 
     Attributes
     ----------
@@ -157,7 +163,7 @@ class VotingRegressor(_Voting, sk.VotingRegressor):
     named_estimators_ : Bunch
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

@@ -18,7 +18,7 @@ ROUNDING = 1e-12
 
 @dataclass(frozen=True)
 class EnsembleSelection:
-    """What `select_ensemble` finds; arrays are in CPU memory.
+    """Result of `select_ensemble`; arrays are in CPU memory.
 
     Attributes
     ----------

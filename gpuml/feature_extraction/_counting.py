@@ -120,32 +120,32 @@ class _Counting(Travels):
 class CountVectorizer(_Counting, sk.CountVectorizer):
     """Turn texts into sparse counts of the terms of a vocabulary.
 
-    On a CPU this is scikit-learn's class. On a GPU cuML cuts the texts into words and counts
-    them, and what follows is as in scikit-learn, ties of `max_features` included. The GPU is taken
-    for texts of a cuDF series, with ``gpuml.set_config(device="cuda")``, and for many texts; the
-    result stays there in the first two cases, and comes back in the third.
+    On a CPU, this is scikit-learn's class. On a GPU, cuML splits the texts into words and counts
+    them; everything else is as in scikit-learn, including ties of `max_features`. The GPU is used
+    for texts in a cuDF series, with ``gpuml.set_config(device="cuda")``, and if there are many
+    texts. In the last case, the result comes back to CPU memory; otherwise it stays on the GPU.
 
     Parameters
     ----------
     input, encoding, decode_error, strip_accents, lowercase, preprocessor, tokenizer, stop_words, \
 token_pattern, ngram_range, analyzer, max_df, min_df, max_features, vocabulary, binary, dtype
-        As for scikit-learn's class. cuML has no callables, no accents to strip, words of the
-        default `token_pattern` only, and strings only (no files or bytes); in other cases
-        scikit-learn does the work, with a `gpuml.exceptions.FallbackWarning`. So it does where
-        texts have characters that cuDF knows otherwise than Python. Matrices that stay on a GPU
-        are float64 for other values of `dtype` than float32.
+        As for scikit-learn's class. On a GPU, cuML supports neither callables nor `strip_accents`,
+        only the default `token_pattern`, and only strings (no files or bytes). In all other cases,
+        and if texts have characters that cuDF treats differently from Python, scikit-learn does the
+        work, with a `gpuml.exceptions.FallbackWarning`. Matrices that stay on a GPU are float32 for
+        ``dtype=float32``, and float64 otherwise.
 
     Attributes
     ----------
     vocabulary_ : dict
-        Columns of the terms.
+        The column of each term.
     fixed_vocabulary_ : bool
-        Whether the vocabulary is the user's.
+        Whether you passed the vocabulary.
 
     See Also
     --------
-    HashingVectorizer : Without a vocabulary.
-    TfidfVectorizer : With weights of terms.
+    HashingVectorizer : Needs no vocabulary.
+    TfidfVectorizer : Weights the counts by tf-idf.
 
     Examples
     --------
@@ -173,9 +173,9 @@ stop_words, token_pattern, ngram_range, max_df, min_df, max_features, vocabulary
     Attributes
     ----------
     vocabulary_ : dict
-        Columns of the terms.
+        The column of each term.
     fixed_vocabulary_ : bool
-        Whether the vocabulary is the user's.
+        Whether you passed the vocabulary.
     idf_ : ndarray of shape (n_features,)
         Weights of the terms, in CPU memory; only with `use_idf`.
 

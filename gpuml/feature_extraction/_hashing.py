@@ -9,7 +9,7 @@ from gpuml.feature_extraction._tfidf import normalised
 
 
 class HashingVectorizer(Travels, sk.HashingVectorizer, auto_wrap_output_keys=None):
-    """Turn texts into sparse counts, in columns that are the hashes of terms.
+    """Turn texts into sparse counts of terms; the column of a term is its hash.
 
     On a CPU this is scikit-learn's class. On a GPU cuML cuts the texts into words and hashes
     them (by MurmurHash3, as scikit-learn does, so columns are the same). The GPU is taken for

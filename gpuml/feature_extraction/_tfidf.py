@@ -24,7 +24,7 @@ from gpuml._sklearn import _align_api_if_sparse, _fit_context
 
 
 class TfidfTransformer(Travels, sk.TfidfTransformer, auto_wrap_output_keys=None):
-    r"""Weight the counts of terms in documents by how few documents have the term.
+    r"""Weight term counts by tf-idf: terms that few documents contain count more.
 
     .. math:: z_{ij} = t_{ij} \, v_j / |t_i v|, \qquad v_j = \log \frac{n + s}{d_j + s} + 1
 
@@ -51,7 +51,7 @@ class TfidfTransformer(Travels, sk.TfidfTransformer, auto_wrap_output_keys=None)
         `use_idf`.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

@@ -138,7 +138,7 @@ class RFE(_Eliminating, sk.RFE):
         1 for features that are left; those that were eliminated first have the largest.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
     plan_ : Plan
         How many models were made from sums, how many were fitted, and why.
 
@@ -253,7 +253,7 @@ class RFECV(_Eliminating, sk.RFECV):
     ranking_ : int ndarray of shape (n_features_in_,)
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
     plan_ : Plan
         How many models were made from sums, how many were fitted, and why.
 

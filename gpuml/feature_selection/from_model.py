@@ -46,7 +46,7 @@ class SelectFromModel(Selector, sk.SelectFromModel):
     max_features_ : int
         Only if `max_features` is given.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
     threshold_ : float
 
     See Also

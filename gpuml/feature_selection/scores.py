@@ -150,17 +150,17 @@ def f_classif(X, y):
 
 
 def chi2(X, y):
-    r"""Chi-squared statistic of counts in each feature between classes, and its p-value.
+    r"""Chi-squared statistic and p-value of each feature, for features that are counts.
 
     .. math:: \chi^2_j = \sum_k (o_{jk} - e_{jk})^2 / e_{jk}
 
-    for sums o of the feature over the rows of a class, and e that would be expected of classes that
-    do not differ.
+    where o is the sum of the feature over the rows of class k, and e the sum that would be expected
+    if the feature did not depend on the class.
 
     Parameters
     ----------
     X : array-like or sparse matrix of shape (n_samples, n_features)
-        Nowhere negative.
+        Counts, or other values that are not negative.
     y : array-like of shape (n_samples,)
         Labels.
 

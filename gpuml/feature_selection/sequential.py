@@ -55,7 +55,7 @@ class SequentialFeatureSelector(Selector, sk.SequentialFeatureSelector):
     ----------
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
     n_features_to_select_ : int
         Features that were selected.
     support_ : bool ndarray of shape (n_features_in_,)

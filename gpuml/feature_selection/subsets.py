@@ -25,7 +25,7 @@ NUMBERS_HERE, NUMBERS_ON_DEVICES = 2**20, 2**27
 
 @dataclass(frozen=True)
 class BestSubsets:
-    """What `best_subset` finds; arrays are in CPU memory.
+    """Result of `best_subset`; arrays are in CPU memory.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ def best_subset(
     alpha : float >= 0, default=0.0
         Penalty, as of `Ridge`.
     fit_intercept : bool, default=True
-        Whether b is fitted or 0.
+        Whether to fit the intercept b; otherwise it is 0.
 
     Returns
     -------

@@ -36,29 +36,29 @@ class SelectKBest(_ByScore, sk.SelectKBest):
 
     The score of a feature is a function of this feature and the target alone.
 
-    Arrays of CuPy, torch and other libraries are scored where they are by `f_classif`,
-    `f_regression`, `r_regression` and `chi2`, gpuml's or scikit-learn's, and by functions of yours
-    that can read them; data in CPU memory, sparse rows included, is scikit-learn's work.
+    CuPy, torch and other arrays are scored on their device, by `f_classif`, `f_regression`,
+    `r_regression` and `chi2` (gpuml's or scikit-learn's), or by your own function, if it accepts
+    them. scikit-learn does the work for data in CPU memory, including sparse matrices.
 
     Parameters
     ----------
     score_func : callable, default=f_classif
-        Gives scores, or scores and p-values, of X and y.
+        A function of X and y that returns scores, or scores and p-values.
     k : int or "all", default=10
         How many.
 
     Attributes
     ----------
     scores_ : ndarray of shape (n_features,)
-        In CPU memory, as `pvalues_`.
+        In CPU memory, like `pvalues_`.
     pvalues_ : ndarray of shape (n_features,) or None
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
-    SelectFromModel : By what a model says of all features together.
+    SelectFromModel : Select by the importances of a model of all features.
 
     Examples
     --------
@@ -75,29 +75,29 @@ class SelectPercentile(_ByScore, sk.SelectPercentile):
 
     The score of a feature is a function of this feature and the target alone.
 
-    Arrays of CuPy, torch and other libraries are scored where they are by `f_classif`,
-    `f_regression`, `r_regression` and `chi2`, gpuml's or scikit-learn's, and by functions of yours
-    that can read them; data in CPU memory, sparse rows included, is scikit-learn's work.
+    CuPy, torch and other arrays are scored on their device, by `f_classif`, `f_regression`,
+    `r_regression` and `chi2` (gpuml's or scikit-learn's), or by your own function, if it accepts
+    them. scikit-learn does the work for data in CPU memory, including sparse matrices.
 
     Parameters
     ----------
     score_func : callable, default=f_classif
-        Gives scores, or scores and p-values, of X and y.
+        A function of X and y that returns scores, or scores and p-values.
     percentile : int, default=10
         The share, in percent.
 
     Attributes
     ----------
     scores_ : ndarray of shape (n_features,)
-        In CPU memory, as `pvalues_`.
+        In CPU memory, like `pvalues_`.
     pvalues_ : ndarray of shape (n_features,) or None
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
-    SelectFromModel : By what a model says of all features together.
+    SelectFromModel : Select by the importances of a model of all features.
 
     Examples
     --------
@@ -114,28 +114,28 @@ class SelectFpr(_ByScore, sk.SelectFpr):
 
     Of features that say nothing about the target, a share of alpha is kept.
 
-    Arrays of CuPy, torch and other libraries are scored where they are by `f_classif`,
-    `f_regression`, `r_regression` and `chi2`, gpuml's or scikit-learn's, and by functions of yours
-    that can read them; data in CPU memory, sparse rows included, is scikit-learn's work.
+    CuPy, torch and other arrays are scored on their device, by `f_classif`, `f_regression`,
+    `r_regression` and `chi2` (gpuml's or scikit-learn's), or by your own function, if it accepts
+    them. scikit-learn does the work for data in CPU memory, including sparse matrices.
 
     Parameters
     ----------
     score_func : callable, default=f_classif
-        Gives scores, or scores and p-values, of X and y.
+        A function of X and y that returns scores, or scores and p-values.
     alpha : float, default=0.05
 
     Attributes
     ----------
     scores_ : ndarray of shape (n_features,)
-        In CPU memory, as `pvalues_`.
+        In CPU memory, like `pvalues_`.
     pvalues_ : ndarray of shape (n_features,) or None
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
-    SelectFromModel : By what a model says of all features together.
+    SelectFromModel : Select by the importances of a model of all features.
 
     Examples
     --------
@@ -148,33 +148,33 @@ class SelectFpr(_ByScore, sk.SelectFpr):
 
 
 class SelectFdr(_ByScore, sk.SelectFdr):
-    r"""Keep features so that, on average, at most a share alpha of them is irrelevant.
+    r"""Select features with a bounded false discovery rate: at most alpha on average.
 
     Those with :math:`p_j \le \max \{p_{(k)} : p_{(k)} \le \alpha k / d\}`, of d features
     (Benjamini and Hochberg).
 
-    Arrays of CuPy, torch and other libraries are scored where they are by `f_classif`,
-    `f_regression`, `r_regression` and `chi2`, gpuml's or scikit-learn's, and by functions of yours
-    that can read them; data in CPU memory, sparse rows included, is scikit-learn's work.
+    CuPy, torch and other arrays are scored on their device, by `f_classif`, `f_regression`,
+    `r_regression` and `chi2` (gpuml's or scikit-learn's), or by your own function, if it accepts
+    them. scikit-learn does the work for data in CPU memory, including sparse matrices.
 
     Parameters
     ----------
     score_func : callable, default=f_classif
-        Gives scores, or scores and p-values, of X and y.
+        A function of X and y that returns scores, or scores and p-values.
     alpha : float, default=0.05
 
     Attributes
     ----------
     scores_ : ndarray of shape (n_features,)
-        In CPU memory, as `pvalues_`.
+        In CPU memory, like `pvalues_`.
     pvalues_ : ndarray of shape (n_features,) or None
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
-    SelectFromModel : By what a model says of all features together.
+    SelectFromModel : Select by the importances of a model of all features.
 
     Examples
     --------
@@ -191,28 +191,28 @@ class SelectFwe(_ByScore, sk.SelectFwe):
 
     With probability alpha at most, a feature is kept that says nothing about the target.
 
-    Arrays of CuPy, torch and other libraries are scored where they are by `f_classif`,
-    `f_regression`, `r_regression` and `chi2`, gpuml's or scikit-learn's, and by functions of yours
-    that can read them; data in CPU memory, sparse rows included, is scikit-learn's work.
+    CuPy, torch and other arrays are scored on their device, by `f_classif`, `f_regression`,
+    `r_regression` and `chi2` (gpuml's or scikit-learn's), or by your own function, if it accepts
+    them. scikit-learn does the work for data in CPU memory, including sparse matrices.
 
     Parameters
     ----------
     score_func : callable, default=f_classif
-        Gives scores, or scores and p-values, of X and y.
+        A function of X and y that returns scores, or scores and p-values.
     alpha : float, default=0.05
 
     Attributes
     ----------
     scores_ : ndarray of shape (n_features,)
-        In CPU memory, as `pvalues_`.
+        In CPU memory, like `pvalues_`.
     pvalues_ : ndarray of shape (n_features,) or None
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
-    SelectFromModel : By what a model says of all features together.
+    SelectFromModel : Select by the importances of a model of all features.
 
     Examples
     --------
@@ -229,14 +229,14 @@ class GenericUnivariateSelect(_ByScore, sk.GenericUnivariateSelect):
 
     So a search may choose among them.
 
-    Arrays of CuPy, torch and other libraries are scored where they are by `f_classif`,
-    `f_regression`, `r_regression` and `chi2`, gpuml's or scikit-learn's, and by functions of yours
-    that can read them; data in CPU memory, sparse rows included, is scikit-learn's work.
+    CuPy, torch and other arrays are scored on their device, by `f_classif`, `f_regression`,
+    `r_regression` and `chi2` (gpuml's or scikit-learn's), or by your own function, if it accepts
+    them. scikit-learn does the work for data in CPU memory, including sparse matrices.
 
     Parameters
     ----------
     score_func : callable, default=f_classif
-        Gives scores, or scores and p-values, of X and y.
+        A function of X and y that returns scores, or scores and p-values.
     mode : {"percentile", "k_best", "fpr", "fdr", "fwe"}, default="percentile"
     param : "all", float or int, default=1e-5
         Of the mode.
@@ -244,15 +244,15 @@ class GenericUnivariateSelect(_ByScore, sk.GenericUnivariateSelect):
     Attributes
     ----------
     scores_ : ndarray of shape (n_features,)
-        In CPU memory, as `pvalues_`.
+        In CPU memory, like `pvalues_`.
     pvalues_ : ndarray of shape (n_features,) or None
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
-    SelectFromModel : By what a model says of all features together.
+    SelectFromModel : Select by the importances of a model of all features.
 
     Examples
     --------

@@ -13,8 +13,8 @@ from gpuml.preprocessing._column_sums import column_moments
 class VarianceThreshold(Selector, sk.VarianceThreshold):
     r"""Keep the features with a variance above a threshold, :math:`s_j^2 > t`.
 
-    Arrays of CuPy, torch and other libraries are transformed on their device; scikit-learn
-    transforms data in CPU memory, sparse rows included.
+    CuPy, torch and other arrays stay on their device; scikit-learn transforms data in CPU memory,
+    including sparse matrices.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class VarianceThreshold(Selector, sk.VarianceThreshold):
         Of the values that are not nan, in CPU memory.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

@@ -98,11 +98,11 @@ class GaussianProcessClassifier(OfKernel, sk.GaussianProcessClassifier):
     log_marginal_likelihood_value_ : float
         Mean over the problems.
     classes_ : array of shape (n_classes,)
-        Sorted labels, of the kind of y.
+        Sorted labels, of the dtype of y.
     n_classes_ : int
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

@@ -112,7 +112,7 @@ class GaussianProcessRegressor(OfKernel, sk.GaussianProcessRegressor):
         That of the chosen hyperparameters.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

@@ -11,7 +11,7 @@ from gpuml._arrays.frames import in_pandas
 
 @dataclass(frozen=True)
 class Summary:
-    """What `gpuml.inspection.summarize` finds; arrays are in CPU memory.
+    """Result of `gpuml.inspection.summarize`; arrays are in CPU memory.
 
     Attributes
     ----------

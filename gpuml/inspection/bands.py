@@ -125,7 +125,7 @@ class _BandDisplay:
 
 
 class RocBandDisplay(_BandDisplay):
-    """The mean ROC curve of the held-out rows of several folds, with a band.
+    """Plot the mean ROC curve over held-out folds, with a band.
 
     At each rate of false positives the band is one standard deviation of the folds' rates of true
     positives to both sides of their mean. Make one with `from_cv_results`.
@@ -182,7 +182,7 @@ class RocBandDisplay(_BandDisplay):
 
 
 class PrecisionRecallBandDisplay(_BandDisplay):
-    """The mean curve of precision over recall of the held-out rows of folds, with a band.
+    """Plot the mean precision-recall curve over held-out folds, with a band.
 
     At each recall the precision of a fold is that of its highest threshold which recalls as much.
     Make one with `from_cv_results`.

@@ -23,7 +23,7 @@ CRITERIA = {"aic": "AIC", "bic": "BIC"}
 
 
 class ClusterCurveDisplay:
-    """A measure of clusters over their number: inertia, an index, or an information criterion.
+    """Plot a criterion over the number of clusters, such as inertia, silhouette or BIC.
 
     Make one with `from_estimator`.
 

@@ -110,7 +110,7 @@ def permutation_importance(
     Raises
     ------
     ValueError
-        For what scikit-learn's function rejects.
+        If scikit-learn's function would raise it.
 
     References
     ----------

@@ -179,7 +179,7 @@ class RocCurveDisplay(_FromFolds, sk.RocCurveDisplay):
 
 
 class PrecisionRecallDisplay(_FromFolds, sk.PrecisionRecallDisplay):
-    """scikit-learn's curves of precision over recall, also for models and data on a GPU.
+    """scikit-learn's precision-recall curves, also for models and data on a GPU.
 
     See `sklearn.metrics.PrecisionRecallDisplay`: parameters, attributes and pictures are the same.
 
@@ -193,7 +193,7 @@ class PrecisionRecallDisplay(_FromFolds, sk.PrecisionRecallDisplay):
 
 
 class DetCurveDisplay(_FromDevice, sk.DetCurveDisplay):
-    """scikit-learn's curves of detection errors, also for models and data on a GPU.
+    """scikit-learn's detection error tradeoff (DET) curves, also for models and data on a GPU.
 
     See `sklearn.metrics.DetCurveDisplay`: parameters, attributes and pictures are the same.
 
@@ -234,7 +234,7 @@ class ConfusionMatrixDisplay(_FromDevice, sk.ConfusionMatrixDisplay):
 
 
 class PredictionErrorDisplay(_FromDevice, sk.PredictionErrorDisplay):
-    """scikit-learn's pictures of predictions and residuals, also for models and data on a GPU.
+    """scikit-learn's plots of predictions and residuals, also for models and data on a GPU.
 
     See `sklearn.metrics.PredictionErrorDisplay`: parameters, attributes and pictures are the same.
 

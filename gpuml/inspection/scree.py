@@ -10,7 +10,7 @@ from gpuml.metrics._host import on_host
 
 
 class ScreeDisplay:
-    """Share of the variance that each component explains, and of all up to it.
+    """Plot the share of variance that each component explains, and the cumulative share.
 
     Make one with `from_estimator`.
 

@@ -13,7 +13,7 @@ from gpuml.inspection._results import Results, read_results
 
 
 class SearchDisplay:
-    """Scores of a search over its parameters.
+    """Plot the scores of a search over its parameters.
 
     Over one parameter: the mean score of each value, and its spread (one standard deviation) over
     folds; on a log axis where the values are log-spaced. Over two: a heat map, or points where

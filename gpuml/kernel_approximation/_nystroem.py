@@ -67,7 +67,7 @@ class Nystroem(Transformer, sk.Nystroem):
         :math:`K_b^{-1/2}`, in float64 on a device. Eigenvalues below 1e-12 count as 1e-12.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

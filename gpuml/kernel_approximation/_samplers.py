@@ -86,7 +86,7 @@ class RBFSampler(RandomCosines, sk.RBFSampler):
         b, likewise.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
@@ -117,7 +117,7 @@ class RBFSampler(RandomCosines, sk.RBFSampler):
 
 
 class SkewedChi2Sampler(RandomCosines, sk.SkewedChi2Sampler):
-    r"""Random Fourier features of the skewed chi-squared kernel.
+    r"""Approximate the skewed chi-squared kernel by random Fourier features.
 
     The kernel is :math:`\prod_j 2 \sqrt{x_j + c} \sqrt{y_j + c} / (x_j + y_j + 2 c)`, the features
     :math:`\sqrt{2 / k} \cos(\log(x + c) W + b)`. scikit-learn draws W and b with NumPy: a seed
@@ -144,7 +144,7 @@ class SkewedChi2Sampler(RandomCosines, sk.SkewedChi2Sampler):
         b, likewise.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
@@ -177,29 +177,30 @@ class SkewedChi2Sampler(RandomCosines, sk.SkewedChi2Sampler):
 
 
 class AdditiveChi2Sampler(Transformer, sk.AdditiveChi2Sampler):
-    r"""Features of the additive chi-squared kernel, from samples of its spectrum.
+    r"""Approximate the additive chi-squared kernel by features sampled from its spectrum.
 
     For the kernel :math:`\sum_j 2 x_j y_j / (x_j + y_j)` and an interval L, each feature x becomes
     :math:`\sqrt{x L}` and, for i = 1, 2, ..., :math:`\sqrt{2 x L / \cosh(\pi i L)}` times
-    :math:`\cos(i L \log x)` and :math:`\sin(i L \log x)`. Nothing is learned and nothing drawn.
-    Arrays of CuPy, torch and other libraries are transformed where they are; data in CPU memory,
-    sparse rows included, is scikit-learn's work.
+    :math:`\cos(i L \log x)` and :math:`\sin(i L \log x)`. Nothing is learned, and nothing is
+    random. CuPy, torch and other arrays are transformed on their device. scikit-learn does the work
+    for data in CPU memory, including sparse matrices.
 
-    In a `gpuml.model_selection` search, it transforms the rows once for all folds, in front of a
-    linear model.
+    In a `gpuml.model_selection` search, before a linear model, it transforms the rows once for all
+    folds.
 
     Parameters
     ----------
     sample_steps : int, default=2
-        Number of samples, the one at 0 included: each feature becomes ``2 sample_steps - 1``.
+        Number of samples, including the one at 0. Each feature becomes ``2 * sample_steps - 1``
+        columns.
     sample_interval : float, default=None
-        L. None is 0.8, 0.5 or 0.4 for 1, 2 or 3 samples, and an error for more.
+        The interval L. None is 0.8, 0.5 or 0.4 for 1, 2 or 3 samples, and an error for more.
 
     Attributes
     ----------
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

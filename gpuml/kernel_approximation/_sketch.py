@@ -43,7 +43,7 @@ class PolynomialCountSketch(Transformer, sk.PolynomialCountSketch):
         Signs, in CPU memory.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

@@ -37,7 +37,7 @@ from gpuml.solvers.pair_kernels import PairKernel
 
 
 class KernelRidge(LinearEstimator, sk.KernelRidge):
-    r"""Least squares with a kernel and an l2 penalty.
+    r"""Kernel ridge regression: least squares with a kernel and an l2 penalty.
 
     Minimises, over c of shape (n_samples, n_targets), with the kernel matrix K of the rows,
 
@@ -85,7 +85,7 @@ class KernelRidge(LinearEstimator, sk.KernelRidge):
         The rows, or kernels with ``kernel="precomputed"``.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

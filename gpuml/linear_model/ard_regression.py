@@ -54,7 +54,7 @@ class ARDRegression(FromSums, sk.ARDRegression):
     threshold_lambda : float, default=10000
         Precision from which on a feature has no coefficient.
     fit_intercept : bool, default=True
-        Whether b is fitted or 0.
+        Whether to fit the intercept b; otherwise it is 0.
     copy_X : bool, default=True
         Without effect: X is never written to.
     verbose : bool, default=False
@@ -80,7 +80,7 @@ class ARDRegression(FromSums, sk.ARDRegression):
         Means of the features, or 0 without an intercept; and 1, where `coef_` is.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
@@ -88,7 +88,7 @@ class ARDRegression(FromSums, sk.ARDRegression):
 
     Notes
     -----
-    Rows in CPU memory that are fewer than the features are scikit-learn's work.
+    scikit-learn does the work for data in CPU memory with fewer rows than features.
 
     References
     ----------

@@ -89,7 +89,7 @@ class BandedRidge(_Banded, OnePass, MultiOutputMixin, RegressorMixin, BaseEstima
         Labels, such as numbers or strings, of the group of each feature. None is one group. With
         ``range(n_features)`` every feature has a penalty of its own.
     fit_intercept : bool, default=True
-        Whether b is fitted (it is not penalised) or 0.
+        Whether to fit the intercept b, which is not penalised; otherwise it is 0.
 
     Attributes
     ----------
@@ -103,7 +103,7 @@ class BandedRidge(_Banded, OnePass, MultiOutputMixin, RegressorMixin, BaseEstima
         How the solve went; ``status_.advice`` says it in a sentence.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
@@ -169,7 +169,7 @@ def _penalties(alpha, n_targets, n_groups):
 
 
 class BandedRidgeCV(_Banded, MultiOutputMixin, RegressorMixin, BaseEstimator):
-    r"""`BandedRidge` whose penalties each target chooses by cross-validation.
+    r"""`BandedRidge` with penalties chosen by cross-validation for each target.
 
     Candidates are drawn as shares :math:`\gamma` of the groups, which sum to 1, from Dirichlet
     distributions; the first candidate has equal shares. Each goes with every one of `alphas`, as
@@ -221,7 +221,7 @@ class BandedRidgeCV(_Banded, MultiOutputMixin, RegressorMixin, BaseEstimator):
     status_ : gpuml.solvers.Status
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

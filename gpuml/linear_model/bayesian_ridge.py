@@ -50,7 +50,7 @@ class BayesianRidge(FromSums, sk.BayesianRidge):
     compute_score : bool, default=False
         Whether to set `scores_`.
     fit_intercept : bool, default=True
-        Whether b is fitted or 0.
+        Whether to fit the intercept b; otherwise it is 0.
     copy_X : bool, default=True
         Without effect: X is never written to.
     verbose : bool, default=False
@@ -74,7 +74,7 @@ class BayesianRidge(FromSums, sk.BayesianRidge):
         Means of the features, or 0 without an intercept; and 1, where `coef_` is.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
@@ -82,7 +82,7 @@ class BayesianRidge(FromSums, sk.BayesianRidge):
 
     Notes
     -----
-    Rows in CPU memory that are fewer than the features are scikit-learn's work.
+    scikit-learn does the work for data in CPU memory with fewer rows than features.
 
     References
     ----------

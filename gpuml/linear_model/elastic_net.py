@@ -117,11 +117,11 @@ class ElasticNet(_SparseRegressor):
     Parameters
     ----------
     alpha : float >= 0, default=1.0
-        Strength of the penalty. 0 gives least squares.
+        Strength of the penalty; 0 is least squares.
     l1_ratio : float in [0, 1], default=0.5
         Share of the l1 part: 1 is the lasso, 0 is ridge regression.
     fit_intercept : bool, default=True
-        Whether b is fitted (it is not penalised) or 0.
+        Whether to fit the intercept b, which is not penalised; otherwise it is 0.
     precompute : bool or array of shape (n_features, n_features), default=False
         False and True are the same here: moments are always used. An array makes scikit-learn do
         the work, with data in CPU memory.
@@ -130,7 +130,7 @@ class ElasticNet(_SparseRegressor):
         sweeps over single coefficients. Few may lead to the solution, where sweeps alone, as
         scikit-learn's are, take hundreds: such a fit has converged, and does not warn.
     copy_X : bool, default=True
-        Only where scikit-learn does the work; gpuml's never write to X.
+        Used only by scikit-learn's solvers; gpuml's never write to X.
     tol : float, default=1e-4
         A model has converged if its duality gap is at most tol times the mean square of the
         centred y. The solver goes on to rounding, since its last steps are its best.
@@ -152,12 +152,12 @@ class ElasticNet(_SparseRegressor):
     sparse_coef_ : scipy.sparse array of shape (n_targets, n_features)
         `coef_` in CPU memory.
     n_iter_ : int or list of n_targets ints
-        Iterations; 0 where the start was the solution.
+        Number of iterations; 0 if the start was the solution.
     dual_gap_ : float or array of shape (n_targets,)
         Duality gap of the objective.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
@@ -194,26 +194,25 @@ class Lasso(_SparseRegressor, sk.Lasso):
 
     .. math:: \frac{1}{2 \sum_i v_i} \sum_i v_i \, (y_i - x_i' w - b)^2 + \alpha \, |w|_1
 
-    with weights v (1 if not given). Solved as `ElasticNet` is, which see. In a
+    with weights v (1 by default). For solver and device, see `ElasticNet`. In a
     `gpuml.model_selection` search, all values of `alpha` and `fit_intercept` are fitted on all
-    splits from one pass over the rows.
+    splits in one pass over the rows.
 
     Parameters
     ----------
     alpha : float >= 0, default=1.0
-        Strength of the penalty. 0 gives least squares.
+        Strength of the penalty; 0 is least squares.
     fit_intercept : bool, default=True
-        Whether b is fitted (it is not penalised) or 0.
+        Whether to fit the intercept b, which is not penalised; otherwise it is 0.
     precompute : bool or array of shape (n_features, n_features), default=False
-        An array makes scikit-learn do the work, with data in CPU memory.
+        If you pass an array, scikit-learn does the work, with data in CPU memory.
     copy_X : bool, default=True
-        Only where scikit-learn does the work.
+        Used only if scikit-learn does the work.
     max_iter : int, default=1000
-        Bound on the iterations, which are those of `ElasticNet`: after one, a fit may have
-        converged.
+        The most iterations; see `ElasticNet`. One may be enough.
     tol : float, default=1e-4
-        A model has converged if its duality gap is at most tol times the mean square of the
-        centred y. The solver goes on to rounding.
+        A model has converged if its duality gap is at most `tol` times the mean square of the
+        centred y. The solver itself stops at rounding error.
     warm_start : bool, default=False
         Whether to start from the `coef_` of the last fit.
     positive : bool, default=False
@@ -232,17 +231,17 @@ class Lasso(_SparseRegressor, sk.Lasso):
     sparse_coef_ : scipy.sparse array of shape (n_targets, n_features)
         `coef_` in CPU memory.
     n_iter_ : int or list of n_targets ints
-        Iterations; 0 where the start was the solution.
+        Number of iterations; 0 if the start was the solution.
     dual_gap_ : float or array of shape (n_targets,)
         Duality gap of the objective.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
-    ElasticNet : With an l2 part, for features that are correlated.
-    LassoCV : With a choice of `alpha` by cross-validation.
+    ElasticNet : Adds an l2 penalty, for correlated features.
+    LassoCV : Chooses `alpha` by cross-validation.
 
     References
     ----------

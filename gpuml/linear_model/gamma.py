@@ -31,7 +31,7 @@ class GammaRegressor(GeneralizedLinear, sk.GammaRegressor):
     alpha : float >= 0, default=1
         Strength of the penalty, in units of the mean loss.
     fit_intercept : bool, default=True
-        Whether b is fitted (it is not penalised) or 0.
+        Whether to fit the intercept b, which is not penalised; otherwise it is 0.
     solver : {"lbfgs", "newton-cholesky"}, default="lbfgs"
         - "lbfgs": quasi-Newton steps, preconditioned by the Hessian of a sample of rows
           wherever those are worth their cost.
@@ -62,7 +62,7 @@ class GammaRegressor(GeneralizedLinear, sk.GammaRegressor):
         Passes over all rows.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

@@ -37,7 +37,7 @@ class HuberRegressor(LinearPredictor, BySplit, sk.HuberRegressor):
     warm_start : bool, default=False
         Whether to begin at the model of the last fit; else steps begin at least squares.
     fit_intercept : bool, default=True
-        Whether b is fitted (it is not penalised) or 0.
+        Whether to fit the intercept b, which is not penalised; otherwise it is 0.
     tol : float, default=1e-5
         At `max_iter` steps, gradients (of features with mean square 1) of at most this are taken
         for the optimum; before, steps go on until they promise nothing but rounding.
@@ -56,7 +56,7 @@ class HuberRegressor(LinearPredictor, BySplit, sk.HuberRegressor):
         Which rows of `fit` are outliers, where X is.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

@@ -138,7 +138,7 @@ class Lars(_LeastAngle, sk.Lars):
     Parameters
     ----------
     fit_intercept : bool, default=True
-        Whether b is fitted or 0.
+        Whether to fit the intercept b; otherwise it is 0.
     verbose : bool or int, default=False
         From 2 on, steps are printed.
     precompute : bool, "auto" or array of shape (n_features, n_features), default="auto"
@@ -148,7 +148,7 @@ class Lars(_LeastAngle, sk.Lars):
     eps : float, default=2.2e-16
         Least diagonal of the Cholesky factor.
     copy_X : bool, default=True
-        Only where scikit-learn does the work; gpuml's never write to X.
+        Used only by scikit-learn's solvers; gpuml's never write to X.
     fit_path : bool, default=True
         Whether to set `coef_path_` and `active_`, and all of `alphas_`.
     jitter : float, default=None
@@ -170,7 +170,7 @@ class Lars(_LeastAngle, sk.Lars):
         Steps.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
@@ -178,7 +178,7 @@ class Lars(_LeastAngle, sk.Lars):
 
     Notes
     -----
-    Rows in CPU memory that are fewer than the features are scikit-learn's work.
+    scikit-learn does the work for data in CPU memory with fewer rows than features.
 
     References
     ----------
@@ -255,7 +255,7 @@ class LassoLars(_LeastAngle, sk.LassoLars):
         All as for `Lars`.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
@@ -336,7 +336,7 @@ class LassoLarsIC(FromSums, sk.LassoLarsIC):
     n_iter_ : int
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

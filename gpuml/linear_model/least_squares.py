@@ -20,18 +20,18 @@ class LinearRegression(LinearPredictor, OnePass, sk.LinearRegression):
 
     .. math:: \sum_i w_i \, |y_i - W x_i - b|^2
 
-    and of several minimisers takes the W of least norm. Works where the data is, as `Ridge` does;
-    in a `gpuml.model_selection` search, all splits are fitted from one pass over the rows.
+    If there are several solutions, W is the one with the least norm. For the device, see `Ridge`.
+    In a `gpuml.model_selection` search, all splits are fitted in one pass over the rows.
 
     Parameters
     ----------
     fit_intercept : bool, default=True
-        Whether b is fitted or 0.
+        Whether to fit the intercept b; otherwise it is 0.
     copy_X : bool, default=True
-        Only where scikit-learn does the work; gpuml's never write to X.
+        Used only by scikit-learn's solvers; gpuml's never write to X.
     tol : float, default=1e-6
-        Singular values of the centred, weighted X up to tol x the largest count as zero.
-        For sparse X, the tolerance of scikit-learn's iterative solver.
+        Singular values of the centred, weighted X that are at most `tol` times the largest count as
+        zero. For sparse X, the tolerance of scikit-learn's iterative solver.
     n_jobs : int, default=None
         Only for ``positive=True`` with several targets.
     positive : bool, default=False
@@ -44,14 +44,14 @@ class LinearRegression(LinearPredictor, OnePass, sk.LinearRegression):
     intercept_ : float or array of shape () or (n_targets,)
         b; 0.0 without an intercept.
     rank_ : int
-        Number of singular values that count.
+        Number of singular values that do not count as zero.
     singular_ : array of shape (min(n_samples, n_features),)
         Singular values of the centred, weighted X, descending.
     status_ : gpuml.solvers.Status
         How the solve went; ``status_.advice`` says it in a sentence.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

@@ -63,7 +63,7 @@ class LogisticRegression(ProbabilityClassifier, LossEstimator, sk.LogisticRegres
         subgradient) of the objective above is larger, and, without an l1 part, the next step
         promises to lower the objective by no more than ``10 tol^2``.
     fit_intercept : bool, default=True
-        Whether b is fitted (it is not penalised) or 0.
+        Whether to fit the intercept b, which is not penalised; otherwise it is 0.
     intercept_scaling : float, default=1
         Only for "liblinear".
     class_weight : dict, "balanced" or None, default=None
@@ -98,7 +98,7 @@ class LogisticRegression(ProbabilityClassifier, LossEstimator, sk.LogisticRegres
         Passes over all rows.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

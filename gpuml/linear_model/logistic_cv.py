@@ -57,7 +57,7 @@ class LogisticRegressionCV(Choosing, ProbabilityClassifier, sk.LogisticRegressio
         model, with rows and labels in the library that they came in.
     solver : str, default="lbfgs"
         "lbfgs", "newton-cholesky" and "saga" are gpuml's, as for `LogisticRegression`; "liblinear",
-        "newton-cg" and "sag" are scikit-learn's, for host data.
+        "newton-cg" and "sag" are scikit-learn's, for data in CPU memory.
     tol : float, default=1e-4
     max_iter : int, default=100
         Both as for `LogisticRegression`.
@@ -104,7 +104,7 @@ class LogisticRegressionCV(Choosing, ProbabilityClassifier, sk.LogisticRegressio
         `l1_ratios` is None.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
@@ -158,8 +158,8 @@ class LogisticRegressionCV(Choosing, ProbabilityClassifier, sk.LogisticRegressio
         ------
         ValueError
             For input that scikit-learn's LogisticRegressionCV rejects; and for device data with a
-            solver that needs host data, or with a training part that lacks a class, which only
-            scikit-learn fits. A failed fit leaves the estimator as it was.
+            solver that needs data in CPU memory, or with a training set that lacks a class, which
+            only scikit-learn fits. A failed fit leaves the estimator as it was.
 
         Warns
         -----

@@ -31,7 +31,7 @@ class OrthogonalMatchingPursuit(FromSums, sk.OrthogonalMatchingPursuit):
     tol : float, default=None
         Bound :math:`\varepsilon` on the sum of squared residuals.
     fit_intercept : bool, default=True
-        Whether b is fitted or 0.
+        Whether to fit the intercept b; otherwise it is 0.
     precompute : "auto" or bool, default="auto"
         Without effect: moments are always used.
 
@@ -46,7 +46,7 @@ class OrthogonalMatchingPursuit(FromSums, sk.OrthogonalMatchingPursuit):
         The number n; None with `tol`.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
@@ -55,7 +55,7 @@ class OrthogonalMatchingPursuit(FromSums, sk.OrthogonalMatchingPursuit):
 
     Notes
     -----
-    Rows in CPU memory that are fewer than the features are scikit-learn's work.
+    scikit-learn does the work for data in CPU memory with fewer rows than features.
 
     References
     ----------

@@ -118,9 +118,9 @@ class MultiTaskElasticNet(_MultiTask, sk.MultiTaskElasticNet):
     l1_ratio : float in [0, 1], default=0.5
         Share of the part that is not squared.
     fit_intercept : bool, default=True
-        Whether b is fitted (it is not penalised) or 0.
+        Whether to fit the intercept b, which is not penalised; otherwise it is 0.
     copy_X : bool, default=True
-        Only where scikit-learn does the work; gpuml's never write to X.
+        Used only by scikit-learn's solvers; gpuml's never write to X.
     max_iter : int, default=1000
         Bound on the sweeps over the features.
     tol : float, default=1e-4
@@ -149,7 +149,7 @@ class MultiTaskElasticNet(_MultiTask, sk.MultiTaskElasticNet):
         `tol` times the sum of squares of the centred y, each times its weight.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
@@ -210,7 +210,7 @@ class MultiTaskLasso(_MultiTask, sk.MultiTaskLasso):
         All as of `MultiTaskElasticNet`.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     References
     ----------
@@ -307,13 +307,13 @@ class MultiTaskLassoCV(_MultiTaskCV, sk.MultiTaskLassoCV):
     tol : float, default=1e-4
         As for `MultiTaskLasso`.
     copy_X : bool, default=True
-        Only where scikit-learn does the work.
+        Used only if scikit-learn does the work.
     cv : int, splitter or iterable of index pairs, default=None
         None is 5-fold without shuffling.
     verbose : bool or int, default=False
-        Only where scikit-learn does the work.
+        Used only if scikit-learn does the work.
     n_jobs : int, default=None
-        Only where scikit-learn does the work.
+        Used only if scikit-learn does the work.
     random_state, selection
         As for `MultiTaskLasso`.
 
@@ -331,7 +331,7 @@ class MultiTaskLassoCV(_MultiTaskCV, sk.MultiTaskLassoCV):
     n_iter_ : int
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     References
     ----------
@@ -385,7 +385,7 @@ class MultiTaskElasticNetCV(_MultiTaskCV, sk.MultiTaskElasticNetCV):
     n_iter_ : int
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     References
     ----------

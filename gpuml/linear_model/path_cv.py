@@ -163,15 +163,15 @@ class _Lar(LassoLars):
 class LarsCV(_LarsCV, sk.LarsCV):
     r"""Least angle regression, with `alpha` chosen by cross-validation.
 
-    Along the path of each training part, coefficients are linear between steps. At all alphas at
-    which any of the paths has a step, held-out mean squared errors of all splits are compared; the
-    path of all rows ends at the best of them. Paths and errors come from second moments of the
-    rows, which are read once; where it runs is as for `Lars`.
+    The path of each training set gives the coefficients for every alpha. The chosen alpha has the
+    smallest mean squared error on held-out rows, averaged over the splits, among all alphas at
+    which some path has a step. Paths and errors are computed from second moments of the rows, which
+    are read once. For the device, see `Lars`.
 
     Parameters
     ----------
     fit_intercept : bool, default=True
-        Whether b is fitted or 0.
+        Whether to fit the intercept b; otherwise it is 0.
     verbose : bool or int, default=False
         From 2 on, steps are printed.
     max_iter : int, default=500
@@ -181,13 +181,13 @@ class LarsCV(_LarsCV, sk.LarsCV):
     cv : int, splitter or iterable of index pairs, default=None
         None is 5-fold without shuffling.
     max_n_alphas : int, default=1000
-        Bound on the alphas that are compared.
+        The most alphas to compare.
     n_jobs : int, default=None
-        Only where scikit-learn does the work.
+        Used only if scikit-learn does the work.
     eps : float, default=2.2e-16
         Least diagonal of the Cholesky factor.
     copy_X : bool, default=True
-        Only where scikit-learn does the work.
+        Used only if scikit-learn does the work.
 
     Attributes
     ----------
@@ -205,11 +205,11 @@ class LarsCV(_LarsCV, sk.LarsCV):
         These are as of `Lars`.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     Notes
     -----
-    Rows in CPU memory that are fewer than the features are scikit-learn's work.
+    scikit-learn does the work for data in CPU memory with fewer rows than features.
 
     References
     ----------
@@ -265,7 +265,7 @@ class LassoLarsCV(_LarsCV, sk.LassoLarsCV):
         All as of `LarsCV`.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
@@ -293,30 +293,31 @@ class LassoLarsCV(_LarsCV, sk.LassoLarsCV):
 class OrthogonalMatchingPursuitCV(_PathCV, sk.OrthogonalMatchingPursuitCV):
     r"""Orthogonal matching pursuit, with the number of features chosen by cross-validation.
 
-    The path of each training part has the models of all numbers of features; the number whose mean
-    over splits of the held-out mean squared errors is least is fitted to all rows. Paths and errors
-    come from second moments of the rows, which are read once; where it runs is as for
-    `OrthogonalMatchingPursuit`.
+    The path of each training set has a model for every number of features. The number with the
+    smallest mean squared error on held-out rows, averaged over the splits, is then fitted to all
+    rows. Paths and errors are computed from second moments of the rows, which are read once. For
+    the device, see `OrthogonalMatchingPursuit`.
 
     Parameters
     ----------
     copy : bool, default=True
         Without effect: X is never written to.
     fit_intercept : bool, default=True
-        Whether b is fitted or 0.
+        Whether to fit the intercept b; otherwise it is 0.
     max_iter : int, default=None
-        Largest number of features. None is a tenth of them, but 5 if there are as many.
+        Largest number of features to try. None is a tenth of the features, but at least 5 (or all,
+        if there are fewer).
     cv : int, splitter or iterable of index pairs, default=None
         None is 5-fold without shuffling.
     n_jobs : int, default=None
-        Only where scikit-learn does the work.
+        Used only if scikit-learn does the work.
     verbose : bool or int, default=False
-        Only where scikit-learn does the work.
+        Used only if scikit-learn does the work.
 
     Attributes
     ----------
     n_nonzero_coefs_ : int
-        The chosen number.
+        The chosen number of features.
     n_iter_ : int
         Features of the model.
     coef_ : array of shape (n_features,)
@@ -324,7 +325,7 @@ class OrthogonalMatchingPursuitCV(_PathCV, sk.OrthogonalMatchingPursuitCV):
     intercept_ : float or array of shape ()
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     References
     ----------

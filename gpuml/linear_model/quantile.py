@@ -36,7 +36,7 @@ class QuantileRegressor(LinearPredictor, BySplit, sk.QuantileRegressor):
     alpha : float >= 0, default=1.0
         Strength of the penalty, in units of the mean loss.
     fit_intercept : bool, default=True
-        Whether b is fitted (it is not penalised) or 0.
+        Whether to fit the intercept b, which is not penalised; otherwise it is 0.
     solver : {"highs", "highs-ds", "highs-ipm", "revised simplex"}, default="highs"
         "highs" is gpuml's for dense rows. scikit-learn does the others, and sparse rows, in CPU
         memory.
@@ -53,7 +53,7 @@ class QuantileRegressor(LinearPredictor, BySplit, sk.QuantileRegressor):
         Steps of the interior-point method.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

@@ -124,31 +124,31 @@ class SparseCV(Choosing, LinearPredictor):
 class LassoCV(SparseCV, sk.LassoCV):
     r"""Lasso with `alpha` chosen by cross-validation.
 
-    Of the given alphas, the one with the smallest mean over splits of the held-out mean squared
-    error is taken, and `Lasso` with it is fitted to all rows. All alphas are fitted on all splits
-    and scored from one pass over the rows; the final fit needs no further one.
+    The chosen alpha has the smallest mean squared error on held-out rows, averaged over the splits;
+    `Lasso` with this alpha is then fitted to all rows. One pass over the rows serves all alphas on
+    all splits, their scores, and the final fit.
 
     Parameters
     ----------
     eps : float, default=1e-3
-        Smallest alpha of a grid as a share of the largest.
+        Smallest alpha of the grid, divided by the largest.
     alphas : int or array-like, default=100
-        A number makes a geometric grid of so many alphas, down from the smallest that sets all
-        coefficients to zero.
+        The alphas to try. An integer is the size of a geometric grid, which begins at the smallest
+        alpha for which all coefficients are zero.
     fit_intercept : bool, default=True
     precompute : "auto", bool or array, default="auto"
-        An array makes scikit-learn do the work, with host data; else it does not matter.
+        Has no effect, except that for an array scikit-learn does the work, with data in CPU memory.
     max_iter : int, default=1000
     tol : float, default=1e-4
         As for `Lasso`.
     copy_X : bool, default=True
-        Only where scikit-learn does the work.
+        Used only if scikit-learn does the work.
     cv : int, splitter or iterable of index pairs, default=None
         None is 5-fold without shuffling.
     verbose : bool or int, default=False
-        Only where scikit-learn does the work.
+        Used only if scikit-learn does the work.
     n_jobs : int, default=None
-        Only where scikit-learn does the work.
+        Used only if scikit-learn does the work.
     positive, random_state, selection
         As for `Lasso`.
 
@@ -167,7 +167,7 @@ class LassoCV(SparseCV, sk.LassoCV):
     n_iter_ : int
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
@@ -223,12 +223,12 @@ class LassoCV(SparseCV, sk.LassoCV):
 class ElasticNetCV(SparseCV, sk.ElasticNetCV):
     r"""Elastic net with `alpha` and `l1_ratio` chosen by cross-validation.
 
-    As `LassoCV`, with every l1_ratio too; a grid of alphas is made for each.
+    It works like `LassoCV`, and also tries every `l1_ratio`, each with its own grid of alphas.
 
     Parameters
     ----------
     l1_ratio : float or array-like of floats in [0, 1], default=0.5
-        0 needs a list of `alphas`.
+        Share of the l1 penalty, or a list of shares to try. For 0, pass a list as `alphas`.
     eps : float, default=1e-3
     alphas : int or array-like, default=100
     fit_intercept : bool, default=True
@@ -249,7 +249,8 @@ class ElasticNetCV(SparseCV, sk.ElasticNetCV):
     alpha_ : float
     l1_ratio_ : float
     alphas_ : array of shape (n_alphas,) or (n_l1_ratio, n_alphas)
-        From large to small; one row for all l1_ratios where `alphas` is a list.
+        The alphas, from large to small: one row per l1_ratio, or a single row if you passed
+        `alphas` as a list.
     mse_path_ : array of shape (n_alphas, n_splits) or (n_l1_ratio, n_alphas, n_splits)
         Held-out mean squared errors.
     coef_ : array of shape (n_features,)
@@ -259,7 +260,7 @@ class ElasticNetCV(SparseCV, sk.ElasticNetCV):
     n_iter_ : int
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     References
     ----------

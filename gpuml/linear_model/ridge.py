@@ -79,15 +79,15 @@ class Ridge(LinearPredictor, RidgeEstimator, sk.Ridge):
     Parameters
     ----------
     alpha : float >= 0 or array-like of shape (n_targets,), default=1.0
-        Strength of the penalty, in units of ``sum w x^2``. 0 gives least squares; of several
-        solutions the one of minimum norm.
+        Strength of the penalty, in units of ``sum w x^2``; an array has one value per target. 0 is
+        least squares: if there are several solutions, you get the one with the least norm.
     fit_intercept : bool, default=True
         Whether to fit b, without a penalty. If False, b is 0.
     copy_X : bool, default=True
-        Only for scikit-learn's solvers; gpuml's never write to X.
+        Used only by scikit-learn's solvers; gpuml's never write to X.
     max_iter : int, default=None
-        Most steps of gpuml's conjugate gradients for sparse rows, and of iterative solvers of
-        scikit-learn and cuML. None: no limit.
+        The most iterations of conjugate gradients, for sparse rows, and of the iterative solvers of
+        scikit-learn and cuML. None sets no limit.
     tol : float, default=1e-4
         Only for iterative solvers of scikit-learn and cuML.
     solver : str, default="auto"
@@ -115,10 +115,10 @@ class Ridge(LinearPredictor, RidgeEstimator, sk.Ridge):
         The solver that did the work: "cholesky" and "svd" are gpuml's, and so is "sparse_cg" for
         sparse rows where `solver` was "auto" or "cholesky".
     status_ : gpuml.solvers.Status
-        How the solve went, for gpuml's solvers; ``status_.advice`` says it in a sentence.
+        For gpuml's solvers: how the solve went. ``status_.advice`` says it in a sentence.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

@@ -24,15 +24,15 @@ CLASS_MOMENT_BYTES = 2**30
 
 
 class RidgeClassifier(LinearClassifier, RidgeEstimator, sk.RidgeClassifier):
-    r"""Classifier by ridge regression on indicators of the classes.
+    r"""Classification by ridge regression on indicators of the classes.
 
     For two classes it minimises, over w of shape (n_features,) and b,
 
     .. math:: \sum_i s_i \, (y_i - w \cdot x_i - b)^2 + \alpha |w|^2
 
-    with y = -1, 1 and weights s (sample and class weights multiplied), and predicts the sign. For
-    more classes there is such a model for each, with y = 1 for its rows and -1 for all others, and
-    the largest value wins.
+    with y = -1 or 1 and weights s (sample and class weights multiplied), and predicts the sign. For
+    more classes, it fits such a model for each class, with y = 1 for its rows and -1 for all
+    others, and predicts the class with the largest value.
 
     The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
     lists; CuPy, torch and other device arrays stay on theirs. The work is that of `Ridge`: second
@@ -46,9 +46,9 @@ class RidgeClassifier(LinearClassifier, RidgeEstimator, sk.RidgeClassifier):
     alpha : float >= 0 or array-like of shape (n_classes,), default=1.0
         Strength of the penalty, in units of ``sum s x^2``.
     fit_intercept : bool, default=True
-        Whether b is fitted (it is not penalised) or 0.
+        Whether to fit the intercept b, which is not penalised; otherwise it is 0.
     copy_X : bool, default=True
-        Only for scikit-learn's solvers; gpuml's never write to X.
+        Used only by scikit-learn's solvers; gpuml's never write to X.
     max_iter : int, default=None
         Only for iterative solvers of scikit-learn and cuML.
     tol : float, default=1e-4
@@ -77,19 +77,19 @@ class RidgeClassifier(LinearClassifier, RidgeEstimator, sk.RidgeClassifier):
     solver_ : str
         The solver that did the work: "cholesky" and "svd" are gpuml's.
     status_ : gpuml.solvers.Status
-        How the solve went, for gpuml's solvers; ``status_.advice`` says it in a sentence.
+        For gpuml's solvers: how the solve went. ``status_.advice`` says it in a sentence.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
-    Ridge : The regression that does the work.
-    LogisticRegression : With probabilities.
+    Ridge : The regression behind this classifier.
+    LogisticRegression : Predicts probabilities too.
 
     Notes
     -----
-    A target with several labels per row, shape (n_samples, n_outputs), makes scikit-learn do the
+    For targets with several labels per row, of shape (n_samples, n_outputs), scikit-learn does the
     work, with data in CPU memory.
 
     References

@@ -22,26 +22,26 @@ from gpuml.resampling.stand_ins import Refused
 
 
 class RidgeClassifierCV(RidgeChoosing, LinearClassifier, sk.RidgeClassifierCV):
-    r"""Classifier by ridge regression on indicators, with `alpha` chosen by cross-validation.
+    r"""Classification by ridge regression on indicators, with `alpha` chosen by cross-validation.
 
-    Without `cv`, every row is held out once, and the squared errors of its indicators (1 and -1)
-    are compared: they follow from the fit of all rows. With `cv`, all alphas are fitted on all
-    splits in one pass, as ``GridSearchCV(RidgeClassifier(), {"alpha": alphas})`` does.
+    Without `cv`, it compares leave-one-out squared errors of the indicators (1 and -1), which
+    follow from the fit to all rows. With `cv`, it fits all alphas on all splits in one pass, like
+    ``GridSearchCV(RidgeClassifier(), {"alpha": alphas})``.
 
     Parameters
     ----------
     alphas : array-like of shape (n_alphas,), default=(0.1, 1.0, 10.0)
-        Positive without `cv`, not negative with it.
+        Penalties to try: positive without `cv`, 0 or more with it.
     fit_intercept : bool, default=True
     scoring : str or callable, default=None
         None is the negative mean squared error of indicators without `cv`, accuracy with it.
-        Without `cv`, others make scikit-learn do the work, with host data.
+        For other scores without `cv`, scikit-learn does the work, and needs data in CPU memory.
     cv : int, splitter or iterable of index pairs, default=None
-        None is leave-one-out; ints are stratified.
+        None is leave-one-out; an integer is the number of stratified folds.
     class_weight : dict, "balanced" or None, default=None
-        Weights of the classes; "balanced" ones are those of all rows.
+        Weights of the classes. "balanced" weights are computed from all rows.
     store_cv_results : bool, default=False
-        Whether to keep the squared errors of every row, only without `cv`.
+        Whether to keep the squared errors of every row; only without `cv`.
 
     Attributes
     ----------
@@ -58,15 +58,16 @@ class RidgeClassifierCV(RidgeChoosing, LinearClassifier, sk.RidgeClassifierCV):
         Sorted labels, in the library of y.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
-    RidgeClassifier : With one alpha.
+    RidgeClassifier : The same with one given alpha.
 
     Notes
     -----
-    A target with several labels per row makes scikit-learn do the work, with data in CPU memory.
+    For targets with several labels per row, scikit-learn does the work, and needs data in CPU
+    memory.
 
     References
     ----------

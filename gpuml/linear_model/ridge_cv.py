@@ -137,27 +137,27 @@ class RidgeChoosing(Choosing):
 class RidgeCV(RidgeChoosing, LinearPredictor, sk.RidgeCV):
     r"""Ridge regression with `alpha` chosen by cross-validation.
 
-    Without `cv`, every row is held out once: the residual of a row that is left out follows from
-    the fit of all rows, so that two passes over the rows give the leave-one-out errors of all
-    alphas. With `cv`, all alphas are fitted on all splits in one pass, as
-    ``GridSearchCV(Ridge(), {"alpha": alphas})`` does.
+    Without `cv`, it compares leave-one-out errors. They follow from the fit to all rows, so two
+    passes over the rows give those of all alphas. With `cv`, it fits all alphas on all splits in
+    one pass, like ``GridSearchCV(Ridge(), {"alpha": alphas})``.
 
     Parameters
     ----------
     alphas : array-like of shape (n_alphas,), default=(0.1, 1.0, 10.0)
-        Positive without `cv`, not negative with it.
+        Penalties to try: positive without `cv`, 0 or more with it.
     fit_intercept : bool, default=True
     scoring : str or callable, default=None
         None is the negative mean squared error without `cv`, R^2 with it. A callable of your own
-        makes scikit-learn do the work, with host data.
+        makes scikit-learn do the work, with data in CPU memory.
     cv : int, splitter or iterable of index pairs, default=None
         None is leave-one-out.
     gcv_mode : {"auto", "svd", "eigen"}, default=None
-        None, "auto" and "eigen" are the same; "svd" makes scikit-learn do the work, with host data.
+        None, "auto" and "eigen" are the same; "svd" makes scikit-learn do the work, with data in
+        CPU memory.
     store_cv_results : bool, default=False
-        Whether to keep the results of every row, only without `cv`.
+        Whether to keep the results of every row; only without `cv`.
     alpha_per_target : bool, default=False
-        Whether every target chooses for itself, only without `cv`.
+        Whether to choose an alpha for each target; only without `cv`.
 
     Attributes
     ----------
@@ -171,11 +171,11 @@ class RidgeCV(RidgeChoosing, LinearPredictor, sk.RidgeCV):
     intercept_ : float or array of shape () or (n_targets,)
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
-    Ridge : With one alpha.
+    Ridge : The same with a given alpha.
 
     References
     ----------

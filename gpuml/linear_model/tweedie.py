@@ -41,7 +41,7 @@ class TweedieRegressor(GeneralizedLinear, sk.TweedieRegressor):
     alpha : float >= 0, default=1
         Strength of the penalty, in units of the mean loss.
     fit_intercept : bool, default=True
-        Whether b is fitted (it is not penalised) or 0.
+        Whether to fit the intercept b, which is not penalised; otherwise it is 0.
     link : {"auto", "identity", "log"}, default="auto"
         What the margin is of the mean; "auto" takes "identity" for `power` <= 0, and else "log".
         "identity" with another `power` than 0 has means above 0 only.
@@ -75,7 +75,7 @@ class TweedieRegressor(GeneralizedLinear, sk.TweedieRegressor):
         Passes over all rows.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

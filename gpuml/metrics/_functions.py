@@ -8,18 +8,19 @@ PARAMETERS = {
     "y_true": """y_true : array-like of shape (n_samples,)
     Correct labels.""",
     "y_pred": """y_true, y_pred : array-like of shape (n_samples,)
-    Correct and predicted labels, of any array library. Counted where y_pred is.""",
+    Correct and predicted labels, in any array library. They are counted on the device of
+    y_pred.""",
     "y_proba": """y_proba : array-like of shape (n_samples,) or (n_samples, n_classes)
-    Probabilities, of any array library: of the positive class, or of all in the order of the
-    sorted labels.""",
+    Probabilities, in any array library: those of the positive class, or of all classes in the
+    order of their sorted labels.""",
     "sample_weight": """sample_weight : array-like of shape (n_samples,), default=None
-    Weights w of the rows; None weighs each 1.""",
+    Weights w of the rows; None gives each row weight 1.""",
     "labels": """labels : array-like of shape (n_classes,), default=None
-    All labels, sorted. None takes those that occur in y_true.""",
+    All labels, sorted. None is the labels that occur in y_true.""",
     "normalize": """normalize : bool, default=True
-    Whether to divide by the sum of weights.""",
+    Whether to divide by the sum of the weights; otherwise, return the sum over the rows.""",
     "pos_label": """pos_label : int, float, bool or str, default=None
-    The positive class; None is the larger one of two numbers.""",
+    The positive class; None is the larger of two labels that are numbers.""",
 }
 
 

@@ -14,10 +14,12 @@ from gpuml.metrics._class_single import n_equal, score_labels
 from gpuml.metrics._classes import LABELS, add_row
 from gpuml.metrics._functions import PARAMETERS, public
 
-_LENGTHS = "ValueError\n    Lengths that differ, no rows, nan, or numbers that are no labels."
+_LENGTHS = (
+    "ValueError\n    If lengths differ, there are no rows, or a label is nan or not discrete."
+)
 _WEIGHTS = PARAMETERS["sample_weight"].replace("Weights w", "Weights")
-_INDICATORS = f"""{PARAMETERS["y_pred"]} Indicators of
-    several labels per row, (n_samples, n_labels), are %s in CPU memory."""
+_INDICATORS = f"""{PARAMETERS["y_pred"]} Indicators of several labels per row,
+    (n_samples, n_labels), are %s in CPU memory."""
 _UNDEFINED = "sklearn.exceptions.UndefinedMetricWarning\n    "
 
 
@@ -49,7 +51,7 @@ def _accuracy(name, y_true, y_pred, *, normalize=True, sample_weight=None):
 
 accuracy_score = _metric(
     sk.accuracy_score,
-    "Share of rows whose label is predicted.",
+    "Share of rows whose label is predicted correctly.",
     "sum w [y = f] / sum w",
     score=_accuracy,
     returns="score : float",
@@ -61,7 +63,7 @@ add_row(accuracy_score, _confusion.accuracy, (LABELS,), is_mean=True)
 
 balanced_accuracy_score = _metric(
     sk.balanced_accuracy_score,
-    "Mean, over the classes, of the share of their rows that is predicted.",
+    "Balanced accuracy: mean recall over the classes.",
     "b = mean over classes c of sum w [y = c, f = c] / sum w [y = c]\n"
     "adjusted: (b - 1 / k) / (1 - 1 / k) for k classes",
     counted=_confusion.balanced_accuracy,
@@ -70,16 +72,16 @@ balanced_accuracy_score = _metric(
     value="0.5",
     warns="UserWarning\n    If a label is predicted that is not in y_true; it is left out.",
     adjusted="""adjusted : bool, default=False
-    Whether guessing is to score 0; a perfect prediction still scores 1.""",
+    Whether to rescale the score so that random guessing scores 0, and a perfect prediction 1.""",
 )
 
 matthews_corrcoef = _metric(
     sk.matthews_corrcoef,
-    "Correlation of true and predicted labels.",
+    "Matthews correlation coefficient of true and predicted labels.",
     "(c s - t'p) / sqrt((s^2 - p'p) (s^2 - t't))",
     counted=_confusion.matthews,
-    further="with s the sum of weights, c that of the rows predicted right, and t and p the sums "
-    "by true and\nby predicted class. It is 0 where the root is.",
+    further="with s the sum of the weights, c that of correctly predicted rows, and t and p the "
+    "sums by true and\nby predicted class. The score is 0 if the root is 0.",
     returns="score : float\n    Between -1 and 1.",
     example="matthews_corrcoef([0, 0, 1, 1], [0, 1, 1, 1]).__round__(4)",
     value="0.5774",
@@ -87,45 +89,46 @@ matthews_corrcoef = _metric(
 
 cohen_kappa_score = _metric(
     sk.cohen_kappa_score,
-    "Agreement of two raters beyond what their margins alone would give.",
+    "Cohen's kappa: agreement of two labellings beyond chance.",
     "1 - sum d_ij N_ij / sum d_ij E_ij,        E = outer(t, p) / s",
     counted=_confusion.kappa,
     further="with N the confusion matrix, t and p its margins, s its sum, and d the penalties.",
     returns="kappa : float\n    At most 1.",
     example="cohen_kappa_score([0, 0, 1, 1], [0, 1, 1, 1])",
     value="0.5",
-    raises="ValueError\n    Lengths that differ, no rows, nan, numbers that are no labels, no "
-    "label of `labels` in y1.",
-    warns=_UNDEFINED + "Where both raters use one and the same label.",
+    raises="ValueError\n    If lengths differ, there are no rows, no label of `labels` is in y1, "
+    "or a label is\n    nan or not discrete.",
+    warns=_UNDEFINED + "If both raters use only one and the same label.",
     y1="""y1, y2 : array-like of shape (n_samples,)
-    Labels by either rater, of any array library. Counted where y2 is.""",
+    Labels from the two raters, in any array library. They are counted on the device of y2.""",
     y2="",
     labels="""labels : array-like of shape (n_classes,), default=None
-    Labels that count, in their order. None takes all that occur.""",
+    The labels to use, in this order. None is all labels that occur, sorted.""",
     weights="""weights : {"linear", "quadratic"}, default=None
-    Penalty of a disagreement: 1, the distance in the order of the labels, or its square.""",
+    Penalty of a disagreement. None: 1. "linear": the distance of the two labels in the order of
+    the labels. "quadratic": its square.""",
     sample_weight=_WEIGHTS,
     replace_undefined_by="""replace_undefined_by : float in [-1, 1] or nan, default=np.nan
-    The value where the score is not defined.""",
+    The score to return if it is undefined.""",
 )
 
 class_likelihood_ratios = _metric(
     sk.class_likelihood_ratios,
-    "How much a positive, and a negative, prediction change the odds of the positive class.",
+    "Likelihood ratios: how much each prediction changes the odds of the positive class.",
     "LR+ = sensitivity / (1 - specificity),        LR- = (1 - sensitivity) / specificity",
     returns="ratios : tuple (float, float)\n    LR+ and LR-.",
     example="class_likelihood_ratios([0, 0, 1, 1], [0, 1, 1, 1])",
     value="(2.0, 0.0)",
-    raises="ValueError\n    More than two classes, lengths that differ, no rows, nan, or numbers "
-    "that are no labels.",
-    warns=_UNDEFINED + "Where a ratio is not defined.",
+    raises="ValueError\n    If there are more than two classes, lengths differ, there are no rows, "
+    "or a label is\n    nan or not discrete.",
+    warns=_UNDEFINED + "If a ratio is undefined.",
     y_pred=PARAMETERS["y_pred"].replace("labels, of", "labels of two classes, of"),
     labels="""labels : array-like of shape (2,), default=None
-    The negative and the positive label. None takes them in their order.""",
+    The negative and the positive label. None is the two labels that occur, sorted.""",
     sample_weight=_WEIGHTS,
     replace_undefined_by="""replace_undefined_by : nan, 1.0 or dict with keys "LR+" and "LR-", \
 default=np.nan
-    Values of the ratios where they are not defined.""",
+    The value to return for a ratio that is undefined.""",
 )
 
 
@@ -145,18 +148,19 @@ for _function, _which in ((positive_likelihood_ratio, "LR+"), (negative_likeliho
 
 confusion_matrix = _metric(
     sk.confusion_matrix,
-    "Weights of the rows by true and predicted label.",
+    "Number, or weight, of the rows by true and predicted label.",
     "N_ij = sum w [y = label i, f = label j]",
     returns="matrix : array of shape (n_classes, n_classes)\n"
-    "    In the library and on the device of y_pred; integers where weights are.",
+    "    In the library and on the device of y_pred; integers if the weights are.",
     example="confusion_matrix([0, 0, 1, 1], [0, 1, 1, 1]).tolist()",
     value="[[1, 1], [0, 2]]",
-    raises="ValueError\n    Lengths that differ, nan, numbers that are no labels, no label of "
-    "`labels` in y_true.",
+    raises="ValueError\n    If lengths differ, no label of `labels` is in y_true, or a label is "
+    "nan or not discrete.",
     labels="""labels : array-like of shape (n_classes,), default=None
-    Labels of the rows and columns. None takes all that occur, sorted.""",
+    Labels of the rows and columns. None is all labels that occur, sorted.""",
     normalize="""normalize : {"true", "pred", "all"}, default=None
-    Whether rows, columns or the whole matrix are to sum to 1.""",
+    Divide so that each row ("true"), each column ("pred") or the whole matrix sums to 1. None
+    does not divide.""",
 )
 
 
@@ -184,31 +188,32 @@ def _per_class(
         "    Between 0 and 1.",
         example=example,
         value=value,
-        raises='ValueError\n    More than two classes where `average` is "binary", a `pos_label` '
-        "that does not\n    occur, lengths that differ, no rows, nan, or numbers that are no "
-        "labels.",
+        raises='ValueError\n    If there are more than two classes and `average` is "binary", '
+        "`pos_label` does\n    not occur, lengths differ, there are no rows, or a label is nan or "
+        "not discrete.",
         warns=f'{_UNDEFINED}If {undefined}, and `zero_division` is "warn".',
         y_pred=_INDICATORS % "counted",
         beta="""beta : float
-    How much more recall counts than precision.""",
+    Recall counts `beta` times as much as precision.""",
         labels="""labels : array-like of shape (n_classes,), default=None
-    Classes to average over. None takes all that occur.""",
+    Classes to average over. None is all classes that occur.""",
         pos_label="""pos_label : int, float, bool or str, default=1
-    The class that counts if `average` is "binary".""",
+    The positive class, if `average` is "binary".""",
         average="""average : {"binary", "micro", "macro", "weighted", "samples"} or None, \
 default="binary"
-    The one class `pos_label`; sums over classes before they are divided; the mean of the
-    classes; their mean weighted by the rows of each; the mean over rows of several labels.
-    None gives one score per class.""",
+    How to combine the scores of the classes. "binary": the score of the class `pos_label`.
+    "micro": the ratio of the sums over all classes. "macro": the mean over the classes.
+    "weighted": the mean weighted by the rows of each class. "samples": for several labels per
+    row, the mean over rows. None returns one score per class.""",
         zero_division=f"""zero_division : {{"warn", {zero_division}}}, default="warn"
-    The value of 0 / 0; "warn" is 0 with a warning.""",
+    The score if it is 0 / 0; "warn" is 0, with a warning.""",
     )
 
 
 precision_score = _per_class(
     sk.precision_score,
     _confusion.precision,
-    "Share of the rows predicted to be of a class that are of it.",
+    "Precision: share of the rows predicted as a class that belong to it.",
     "sum w [y = c, f = c] / sum w [f = c]",
     "no row is predicted to be of a class",
     example="precision_score([0, 0, 1, 1], [0, 1, 1, 1]).__round__(4)",
@@ -218,7 +223,7 @@ precision_score = _per_class(
 recall_score = _per_class(
     sk.recall_score,
     _confusion.recall,
-    "Share of the rows of a class that are predicted to be of it.",
+    "Recall: share of the rows of a class that are predicted as this class.",
     "sum w [y = c, f = c] / sum w [y = c]",
     "no row is of a class",
     example="recall_score([0, 0, 1, 1], [0, 1, 1, 0])",
@@ -248,7 +253,7 @@ fbeta_score = _per_class(
 jaccard_score = _per_class(
     sk.jaccard_score,
     _confusion.jaccard,
-    "Rows of a class that are predicted to be of it, over rows of which either is so.",
+    "Jaccard index: rows both of a class and predicted as it, over rows that are either.",
     "sum w [y = c, f = c] / sum w [y = c or f = c]",
     "no row is of a class or predicted to be",
     example="jaccard_score([0, 0, 1, 1], [0, 1, 1, 1]).__round__(4)",

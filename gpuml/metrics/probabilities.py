@@ -124,15 +124,15 @@ def _metric(
         returns="loss : float" if is_loss else "score : float\n    At most 1.",
         example=f"{theirs.__name__}([0, 1, 1], [0.1, 0.8, 0.6]).__round__(4)",
         value=value,
-        raises="ValueError\n    Probabilities out of range or of another number of classes, "
-        "lengths that differ, nan.",
+        raises="ValueError\n    If probabilities are below 0, above 1 or nan, their number is not "
+        "that of the\n    classes, or lengths differ.",
         warns="UserWarning\n    If the probabilities of a row do not sum to 1."
         if is_loss
         else one_row,
         y_pred="y_pred : array-like of the shape of `y_proba`\n"
         "    The former name of `y_proba`, as in scikit-learn.",
         scale_by_half="""scale_by_half : bool or "auto", default="auto"
-    Whether to halve the loss, so that it is between 0 and 1. "auto" does for two classes.""",
+    Whether to halve the loss, so that it is between 0 and 1. "auto" halves it for two classes.""",
         sample_weight=weights if is_loss else weights.replace("Weights w", "Weights"),
     )
     add_row(function, kernel, (PROBABILITY,), is_mean=is_loss)
@@ -142,7 +142,7 @@ def _metric(
 log_loss = _metric(
     sk.log_loss,
     _log_loss,
-    "Mean negative logarithm of the probability given to what happened.",
+    "Log loss: mean negative logarithm of the probability of the true class.",
     "-sum w log p_y / sum w",
     "0.2798",
     further="with p no less than the precision eps of its type, and no more than 1 - eps.",
@@ -151,7 +151,7 @@ log_loss = _metric(
 brier_score_loss = _metric(
     sk.brier_score_loss,
     _brier,
-    "Mean squared distance of probabilities from what happened.",
+    "Brier score: mean squared difference between probabilities and outcomes.",
     "sum w |p - e_y|^2 / sum w,        e_y the indicator of the class",
     "0.07",
     is_loss=True,
@@ -159,14 +159,14 @@ brier_score_loss = _metric(
 d2_log_loss_score = _metric(
     sk.d2_log_loss_score,
     _d2_log_loss,
-    "Share of the log loss of constant probabilities that is saved.",
+    "D2 score: share of the log loss that the probabilities explain.",
     "1 - log_loss(y, p) / log_loss(y, shares of the classes)",
     "0.5605",
 )
 d2_brier_score = _metric(
     sk.d2_brier_score,
     _d2_brier,
-    "Share of the Brier score of constant probabilities that is saved.",
+    "D2 score: share of the Brier score that the probabilities explain.",
     "1 - brier(y, p) / brier(y, shares of the classes)",
     "0.685",
 )

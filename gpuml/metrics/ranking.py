@@ -249,9 +249,10 @@ _TRUE = """y_true : array-like of shape (n_samples,)
     Correct labels. Indicators of several labels per row, (n_samples, n_labels), are scored in
     CPU memory."""
 _AVERAGE = """average : {"macro", "micro", "weighted", "samples"} or None, default="macro"
-    Over several classes: the mean; all pairs of a row and a class taken as rows; the mean
-    weighted by the rows of each class. Where it is None, or labels are several per row, as in
-    scikit-learn, on CPU memory."""
+    How to combine the scores of several classes. "macro": the mean over the classes. "micro":
+    one score over all pairs of a row and a class. "weighted": the mean weighted by the rows of
+    each class. "samples": for several labels per row, the mean over rows. None: one score per
+    class. With None or several labels per row, scikit-learn computes in CPU memory."""
 
 
 def _metric(
@@ -269,62 +270,65 @@ def _metric(
 roc_auc_score = _metric(
     sk.roc_auc_score,
     _roc_auc,
-    "Share of pairs of a positive and a negative row that are ranked right.",
+    "Area under the ROC curve: share of pairs (positive, negative) that are ranked correctly.",
     "sum_ij w_i w_j ([f_i > f_j] + [f_i = f_j] / 2) / sum_ij w_i w_j,    i positive, j negative",
     returns="auc : float, or array of shape (n_classes,) if `average` is None",
     example="roc_auc_score([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])",
     value="0.75",
     raises="""ValueError
-    Several classes without `multi_class`, probabilities that do not sum to 1, weights with
-    "ovo", lengths that differ, nan.""",
+    If there are several classes without `multi_class`, probabilities do not sum to 1, "ovo" gets
+    weights, lengths differ, or values are nan.""",
     warns="sklearn.exceptions.UndefinedMetricWarning\n    If there is one class; the value is nan.",
     y_true=_TRUE,
     y_score="""y_score : array-like of shape (n_samples,) or (n_samples, n_classes)
-    Scores of the larger label of two, or probabilities of all classes, of any array library.""",
+    Scores of the larger of two labels, or probabilities of all classes, in any array library.""",
     average=_AVERAGE,
     max_fpr="""max_fpr : float in (0, 1], default=None
-    Where the curve ends; other than None and 1, in CPU memory.""",
+    Largest false positive rate: the (standardised) area is that up to this rate. None is the
+    whole curve. Values below 1 are computed in CPU memory.""",
     multi_class="""multi_class : {"raise", "ovr", "ovo"}, default="raise"
-    With several classes: an error, each class against the rest, or against each other class.""",
+    What to do with several classes: raise an error, compare each class with all others ("ovr"),
+    or each pair of classes ("ovo").""",
     labels="""labels : array-like of shape (n_classes,), default=None
-    All labels of several classes, sorted. None takes those that occur in y_true.""",
+    All labels, sorted, if there are several classes. None is the labels that occur in y_true.""",
 )
 
 average_precision_score = _metric(
     sk.average_precision_score,
     _average_precision,
-    "Mean, over the positive rows, of the precision where their score is the threshold.",
+    "Average precision: mean precision over thresholds at the scores of the positive rows.",
     "sum_t (R_t - R_before t) P_t,    recall R and precision P at each distinct score t",
     returns="score : float, or array of shape (n_classes,) if `average` is None",
     example="average_precision_score([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8]).__round__(4)",
     value="0.8333",
-    raises="ValueError\n    A `pos_label` that does not occur, lengths that differ, nan.",
+    raises="ValueError\n    If `pos_label` does not occur, lengths differ, or values are nan.",
     warns="UserWarning\n    If there is no positive row.",
     y_true=_TRUE,
     y_score="""y_score : array-like of shape (n_samples,) or (n_samples, n_classes)
-    Scores of the positive class of two, or of all classes, of any array library.""",
+    Scores of the positive of two classes, or of all classes, in any array library.""",
     average=_AVERAGE,
     pos_label="""pos_label : int, float, bool or str, default=1
-    The positive class of two.""",
+    The positive one of two classes.""",
     sample_weight=PARAMETERS["sample_weight"].replace("Weights w", "Weights"),
 )
 
 top_k_accuracy_score = _metric(
     sk.top_k_accuracy_score,
     _top_k_accuracy,
-    "Share of rows whose class has one of the k largest scores.",
+    "Share of rows whose true class is among the k classes with the largest scores.",
     "sum w [y is among the k classes of largest score] / sum w",
-    further="Of classes with equal scores, the later ones come first. Two classes have one score: "
-    "where it\nis above 0 (above 0.5 if all are between 0 and 1) the larger label is predicted.",
+    further="Of classes with equal scores, the later ones come first. With two classes, the larger "
+    "label is\npredicted if its score is above 0 (above 0.5, if all scores are between 0 and 1).",
     returns="score : float",
     example="scores = [[0.5, 0.2, 0.3], [0.3, 0.4, 0.2], [0.2, 0.4, 0.3], [0.7, 0.2, 0.1]]\n"
     ">>> top_k_accuracy_score([0, 1, 2, 2], scores)",
     value="0.75",
-    raises="ValueError\n    Another number of scores than of classes, lengths that differ, nan.",
+    raises="ValueError\n    If there are not as many scores as classes, lengths differ, or values "
+    "are nan.",
     warns="sklearn.exceptions.UndefinedMetricWarning\n"
     "    If k is no less than the number of classes.",
     y_score="""y_score : array-like of shape (n_samples,) or (n_samples, n_classes)
-    Scores of the larger label of two, or of all classes, of any array library.""",
+    Scores of the larger of two labels, or of all classes, in any array library.""",
     k="""k : int, default=2
-    How many classes are predicted.""",
+    How many classes with the largest scores count as predicted.""",
 )

@@ -150,20 +150,21 @@ def _of_deviance(**attributes):
 
 _MULTIOUTPUT = """multioutput : {"raw_values", "uniform_average"} or array-like of shape \
 (n_outputs,), default="uniform_average"
-    How the values of several targets are averaged: not at all, evenly, or with the given
-    weights."""
+    How to average over several targets: not at all, evenly, or with the given weights."""
 _FRACTIONS = """multioutput : {"raw_values", "uniform_average", "variance_weighted"}%s \
 or array-like of shape (n_outputs,), default="uniform_average"
-    How the scores of several targets are averaged: not at all, evenly, weighted by their
-    variances, or with the given weights.%s"""
+    How to average over several targets: not at all, evenly, weighted by their variances, or
+    with the given weights.%s"""
 _OPTIONS = {
     "force_finite": """force_finite : bool, default=True
-    Whether a constant y gives 1 (perfect) or 0 rather than nan or -inf.""",
+    Whether to return 1 (for perfect predictions) or 0 instead of nan or -inf, if y is
+    constant.""",
     "alpha": """alpha : float, default=0.5
     Level of the quantile, from 0 to 1.""",
     "power": """power : float, default=0
-    p: 0 normal, 1 Poisson, 2 gamma, 3 inverse Gaussian; not between 0 and 1. Below 0 needs
-    y_pred > 0; from 1, y_true >= 0 and y_pred > 0; from 2, both > 0.""",
+    Power p of the variance: 0 is the normal distribution, 1 Poisson, 2 gamma, 3 inverse Gaussian.
+    Values between 0 and 1 are invalid. ``p < 0`` needs y_pred > 0; ``1 <= p < 2`` needs y_true >= 0
+    and y_pred > 0; ``p >= 2`` needs both > 0.""",
 }
 
 
@@ -202,7 +203,7 @@ def _metric(
             "value : float, or array of shape (n_outputs,) for raw values\n"
             f"    {result}. Raw values are float64, where y_pred is."
         )
-    outside = ", values\n    outside the metric's domain" if metric.domain is not None else ""
+    outside = ", or values are outside the metric's domain" if metric.domain is not None else ""
     one_row = (
         "sklearn.exceptions.UndefinedMetricWarning\n    If there is one row; the value is nan."
     )
@@ -215,12 +216,12 @@ def _metric(
         returns=returns,
         example=f"round({name}([3.0, 0.5, 2.0, 7.0], [2.5, 1.0, 2.0, 8.0]), 4)",
         value=value,
-        raises="ValueError\n    Lengths or numbers of targets that differ, nan or inf, a "
-        f"parameter out of range{outside}.{raises}",
+        raises="ValueError\n    If lengths or numbers of targets differ, values are nan or "
+        f"infinite, a parameter\n    is out of range{outside}.{raises}",
         warns=one_row if metric.needs_two_rows else "",
         y_pred=f"y_true, y_pred : array-like of shape (n_samples,){outputs}\n"
-        "    Correct and predicted targets, of any array library. Those that live elsewhere are"
-        f" brought\n    to the library and device of y_pred.{domain}",
+        "    Correct and predicted targets, in any array library. They are moved to the library "
+        f"and\n    device of y_pred.{domain}",
         multioutput=multioutput,
         **_OPTIONS,
     )
@@ -231,7 +232,7 @@ def _metric(
 r2_score = _metric(
     sk.r2_score,
     Metric(_squares, uses_moments=True, needs_two_rows="R^2"),
-    "Coefficient of determination.",
+    "R2, the coefficient of determination.",
     "1 - sum w (y - f)^2 / sum w (y - mean)^2",
     "0.9353",
     "At most 1",
@@ -240,7 +241,7 @@ r2_score = _metric(
 explained_variance_score = _metric(
     sk.explained_variance_score,
     Metric(_variances, uses_moments=True),
-    "Share of the variance of y that is explained.",
+    "Share of the variance of y that the predictions explain.",
     "1 - Var(y - f) / Var(y)",
     "0.9461",
     "At most 1",
@@ -249,7 +250,7 @@ explained_variance_score = _metric(
 d2_pinball_score = _metric(
     sk.d2_pinball_score,
     Metric(_pinball_fraction, needs_two_rows="D^2"),
-    "Share of the pinball loss that is explained.",
+    "D2 score: share of the pinball loss that the predictions explain.",
     "1 - pinball(y, f) / pinball(y, quantile)",
     "0.7333",
     "At most 1",
@@ -257,7 +258,7 @@ d2_pinball_score = _metric(
 d2_absolute_error_score = _metric(
     sk.d2_absolute_error_score,
     Metric(_pinball_fraction, fixed={"alpha": 0.5}, needs_two_rows="D^2"),
-    "Share of the absolute error that is explained.",
+    "D2 score: share of the absolute error that the predictions explain.",
     "1 - MAE(y, f) / MAE(y, median)",
     "0.7333",
     "At most 1",
@@ -265,7 +266,7 @@ d2_absolute_error_score = _metric(
 d2_tweedie_score = _metric(
     sk.d2_tweedie_score,
     Metric(_deviance_fraction, domain=_deviance_domain, needs_two_rows="D^2"),
-    "Share of the Tweedie deviance that is explained.",
+    "D2 score: share of the Tweedie deviance that the predictions explain.",
     "1 - dev(y, f) / dev(y, mean)",
     "0.9353",
     "At most 1",
@@ -347,7 +348,7 @@ root_mean_squared_log_error = _metric(
 mean_pinball_loss = _metric(
     sk.mean_pinball_loss,
     _of_errors(_pinball),
-    "Loss of a quantile regression at level a.",
+    "Pinball (quantile) loss at level a.",
     "sum w max(a (y - f), (a - 1) (y - f)) / sum w",
     "0.25",
     "In units of y; 0 at best",

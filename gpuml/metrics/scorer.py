@@ -69,7 +69,7 @@ def suggesting() -> Iterator[None]:
 
 
 def get_scorer_names() -> list[str]:
-    """Names of scorers that `get_scorer` knows: scikit-learn's.
+    """Names that `get_scorer` accepts; they are scikit-learn's.
 
     Returns
     -------

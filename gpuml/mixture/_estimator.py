@@ -44,8 +44,7 @@ class GaussianMixture(Travels, MultifitEstimator, sk.GaussianMixture):
 
     .. math:: \sum_{k=1}^K w_k \, N(x; \mu_k, \Sigma_k) , \qquad \sum_k w_k = 1 .
 
-    Expectation and maximisation raise the mean of its logarithm over the rows until that changes
-    by less than `tol`.
+    The EM algorithm increases the mean log density of the rows until it changes by less than `tol`.
 
     The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
     lists; CuPy, torch and other device arrays stay on theirs. Sums over rows are float64. In a
@@ -57,22 +56,22 @@ class GaussianMixture(Travels, MultifitEstimator, sk.GaussianMixture):
     Parameters
     ----------
     n_components : int, default=1
-        K.
+        Number K of components.
     covariance_type : {"full", "tied", "diag", "spherical"}, default="full"
-        Whether each component has its own covariance matrix, all have the same, or each has a
-        variance for each feature, or one variance.
+        "full": each component has its own covariance matrix. "tied": all share one. "diag": each
+        has a variance per feature. "spherical": each has one variance.
     tol : float, default=1e-3
-        Steps end when the mean log density changes by less.
+        EM stops when the mean log density changes by less than this.
     reg_covar : float, default=1e-6
-        Is added to the variances.
+        Added to the variances, so that covariances stay positive definite.
     max_iter : int, default=100
-        Bound on the steps.
+        The most EM steps.
     n_init : int, default=1
-        Initialisations; the one that ends with the highest mean log density is kept.
+        Number of initialisations; the one that ends with the highest mean log density is kept.
     init_params : {"kmeans", "k-means++", "random", "random_from_data"}, default="kmeans"
-        Whether the first components are clusters of k-means, rows that k-means++ or chance
-        chooses, or come from random shares of the components in each row. Unlike scikit-learn's,
-        all of them take CuPy and torch arrays.
+        How to choose the first components: clusters of k-means, rows chosen by k-means++, random
+        responsibilities ("random"), or random rows. Unlike scikit-learn's, all work on CuPy and
+        torch arrays.
     weights_init : array-like of shape (n_components,), default=None
         First weights.
     means_init : array-like of shape (n_components, n_features), default=None
@@ -82,7 +81,7 @@ class GaussianMixture(Travels, MultifitEstimator, sk.GaussianMixture):
     random_state : int, RandomState instance or None, default=None
         Draws the initialisations, and the rows of `sample`.
     warm_start : bool, default=False
-        Whether `fit` goes on from the components of the last one.
+        Whether `fit` starts from the components of the last fit.
     verbose : int, default=0
         Whether `fit` prints its steps; searches then fit one by one.
     verbose_interval : int, default=10
@@ -109,7 +108,7 @@ class GaussianMixture(Travels, MultifitEstimator, sk.GaussianMixture):
         The same of each step.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

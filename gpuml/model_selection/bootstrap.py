@@ -56,19 +56,18 @@ def bootstrap_score(
 ):
     r"""Bootstrap a score: fit to resamples of the rows, and score on the rows left out.
 
-    Resample b has row i so many times as a Poisson variable of mean 1 says [1]_, which for many
-    rows is drawing as many rows with replacement; some 37 % of the rows are in none, and score its
-    model (the out-of-bag, or leave-one-out bootstrap [2]_). Models that follow from second
-    moments, such as `Ridge` and `Lasso`, also behind scalers and PCA, and scores that follow from
-    sums of residuals (`r2`, squared errors) are made from one reading of the rows, which for all
-    resamples is one product of counts and pairs of columns. Others are fitted to some resamples
-    at a time.
+    Each resample repeats each row as often as a Poisson variable of mean 1 says [1]_; for many
+    rows, this is like drawing as many rows with replacement. It leaves out about 37 % of the rows,
+    which score its model (the out-of-bag, or leave-one-out bootstrap [2]_). If the model is fitted
+    from second moments, such as `Ridge` and `Lasso`, also behind scalers and PCA, and the score is
+    computed from sums of residuals (`r2`, squared errors), one pass over the rows serves all
+    resamples. Other models are fitted to several resamples at a time.
 
     Parameters
     ----------
     estimator : estimator
     X : array-like of shape (n_samples, n_features)
-        Of any array library; device data stays on its device.
+        In any array library; device data stays on its device.
     y : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
     n_resamples : int, default=1000
     scoring : str, callable or None, default=None
@@ -89,7 +88,7 @@ def bootstrap_score(
     Raises
     ------
     ValueError
-        If a resample cannot be fitted, or for what `cross_validate` rejects.
+        If a resample cannot be fitted, or `cross_validate` would raise it.
 
     Notes
     -----

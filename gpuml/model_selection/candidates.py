@@ -295,7 +295,7 @@ class Stepwise:
 
 @dataclass(frozen=True)
 class Plan(Stepwise):
-    """How a search was carried out.
+    """What a search did: fits, passes over the rows, device, seconds and bytes moved.
 
     Attributes
     ----------

@@ -24,9 +24,9 @@ BLOCK_BYTES = 2**26
 class ConformalRegressor(Travels, MetaEstimatorMixin, RegressorMixin, BaseEstimator):
     r"""A regressor with prediction intervals, from the residuals of cross-validation.
 
-    With models :math:`\mu_k` of the training parts, all of them fitted together where they can be,
-    and residuals :math:`r_i = |y_i - \mu_{k(i)}(x_i)|` of the n rows that those hold out, the
-    interval of coverage :math:`1 - \alpha` around a new row x is
+    Let :math:`\mu_k` be the models of the training sets, which are fitted together if possible, and
+    :math:`r_i = |y_i - \mu_{k(i)}(x_i)|` the residuals of the n held-out rows. The interval of
+    coverage :math:`1 - \alpha` for a new row x is
 
     - ``"plus"``: from the :math:`\lfloor \alpha (n + 1) \rfloor`-th smallest
       :math:`\mu_{k(i)}(x) - r_i` to the :math:`\lceil (1 - \alpha)(n + 1) \rceil`-th smallest
@@ -34,13 +34,13 @@ class ConformalRegressor(Travels, MetaEstimatorMixin, RegressorMixin, BaseEstima
     - ``"minmax"``: the same from the smallest and largest :math:`\mu_k(x)`, which is wider;
     - ``"base"``: :math:`\mu(x) \pm` the :math:`\lceil (1 - \alpha)(n + 1) \rceil`-th smallest
       :math:`r_i`, with the model :math:`\mu` of all rows;
-    - ``"split"``: the same with the model of the only training part, as split conformal
-      prediction [2]_; `cv` has one split.
+    - ``"split"``: the same with the model of a single training set (split conformal
+      prediction [2]_); `cv` has one split.
 
-    Of rows that are exchangeable, ``"split"`` and ``"minmax"`` cover at least
-    :math:`1 - \alpha`, ``"plus"`` at least :math:`1 - 2 \alpha`, and about :math:`1 - \alpha` of
-    models that change little with single rows; ``"base"`` promises nothing, and covers about as
-    much for such models. All of that is on average over new rows, not for each.
+    If rows are exchangeable, ``"split"`` and ``"minmax"`` cover at least :math:`1 - \alpha`, and
+    ``"plus"`` at least :math:`1 - 2 \alpha`. If single rows change the model little, ``"plus"`` and
+    ``"base"`` cover about :math:`1 - \alpha`; otherwise, ``"base"`` guarantees nothing. Coverage is
+    an average over new rows, not a guarantee for each of them.
 
     Parameters
     ----------
@@ -48,19 +48,19 @@ class ConformalRegressor(Travels, MetaEstimatorMixin, RegressorMixin, BaseEstima
         Any regressor of one target.
     method : {"plus", "minmax", "base", "split"}, default="plus"
     cv : int, splitter or iterable of index pairs, default=None
-        None is 5 folds; of ``"split"`` one split that trains on three quarters of the rows. Rows
-        are held out once, or not at all.
+        None is 5 folds, or, for ``"split"``, one split that trains on three quarters of the rows.
+        No row may be held out twice.
     n_jobs : int or None, default=None
         Workers for estimators that are fitted one by one.
 
     Attributes
     ----------
     estimator_ : estimator
-        That predicts: of all rows, or of the training part for ``"split"``.
+        The model that predicts, fitted to all rows, or to the training set for ``"split"``.
     estimators_ : list of estimators
-        Of each training part.
+        The model of each training set.
     residuals_ : array of shape (n_held_out,)
-        Absolute residuals, split after split, where X is.
+        Absolute residuals, split after split, on the device of X.
     n_features_in_ : int
         Where `estimator_` has it.
 
@@ -72,7 +72,7 @@ class ConformalRegressor(Travels, MetaEstimatorMixin, RegressorMixin, BaseEstima
 
     See Also
     --------
-    cross_val_predict : Predictions that the residuals are of.
+    cross_val_predict : The out-of-fold predictions.
 
     References
     ----------

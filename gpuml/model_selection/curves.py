@@ -66,7 +66,7 @@ def validation_curve(
     error_score: Any = np.nan,
     params=None,
 ):
-    """Scores of training and held-out parts for the values of a parameter, all fitted together.
+    """Scores on training and held-out rows for values of a parameter, all fitted together.
 
     The values are candidates, fitted and scored as by `GridSearchCV`.
 
@@ -74,10 +74,10 @@ def validation_curve(
     ----------
     estimator : estimator
     X : array-like of shape (n_samples, n_features)
-        Of any array library; device data stays on its device.
+        In any array library; device data stays on its device.
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
     param_name : str
-        Nested names as ``step__alpha``.
+        The parameter to vary; nested names as ``step__alpha``.
     param_range : array-like of shape (n_values,)
     groups, cv, scoring, n_jobs, pre_dispatch, verbose, error_score, params
         As for `cross_val_score`.
@@ -89,11 +89,11 @@ def validation_curve(
     Raises
     ------
     ValueError
-        If all fits fail, or for what scikit-learn's function rejects.
+        If all fits fail, or scikit-learn's function would raise it.
 
     See Also
     --------
-    learning_curve : Over the number of rows.
+    learning_curve : Scores over the number of training rows.
 
     Examples
     --------
@@ -155,7 +155,7 @@ def learning_curve(
     return_times=False,
     params=None,
 ):
-    """Scores of training and held-out parts for numbers of training rows, all fitted together.
+    """Scores on training and held-out rows for growing training sets, all fitted together.
 
     A training size selects the first rows of a training set, so each pair of size and training set
     is a split: sums over rows that several splits share are computed once.
@@ -164,23 +164,23 @@ def learning_curve(
     ----------
     estimator : estimator
     X : array-like of shape (n_samples, n_features)
-        Of any array library; device data stays on its device.
+        In any array library; device data stays on its device.
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
     groups : array-like of shape (n_samples,), default=None
     train_sizes : array-like of shape (n_sizes,), default=np.linspace(0.1, 1.0, 5)
-        Numbers of rows, or, if floats, shares of the first training part.
+        Numbers of training rows; floats are shares of the first training set.
     cv, scoring, n_jobs, pre_dispatch, verbose, error_score, params
         As for `cross_val_score`.
     exploit_incremental_learning : bool, default=False
-        Whether one model of each split learns more and more rows by `partial_fit`. Rows of NumPy
-        and DataFrames go to scikit-learn's function, where `n_jobs` divides the splits; others
-        are learnt where they are, one split after the other.
+        Whether to train one model per split on more and more rows, by `partial_fit`. For NumPy
+        arrays and DataFrames, scikit-learn's function does this, and `n_jobs` divides the splits;
+        other arrays stay on their device, one split after the other.
     shuffle : bool, default=False
-        Whether rows of a training part are shuffled before the first of them are taken.
+        Whether to shuffle the rows of a training set before the first ones are selected.
     random_state : int, RandomState or None, default=None
-        Of `shuffle`.
+        Seed of `shuffle`.
     return_times : bool, default=False
-        Whether seconds are returned too; those of fits done together are shared out evenly.
+        Whether to return seconds too; the time of a batch is divided evenly among its fits.
 
     Returns
     -------
@@ -192,11 +192,11 @@ def learning_curve(
     Raises
     ------
     ValueError
-        If all fits fail, or for what scikit-learn's function rejects.
+        If all fits fail, or scikit-learn's function would raise it.
 
     See Also
     --------
-    validation_curve : Over the values of a parameter.
+    validation_curve : Scores over the values of a parameter.
 
     Examples
     --------

@@ -27,7 +27,7 @@ class _Batched:
         estimator : estimator
             As all that follows, for gpuml's function that makes the curve.
         X : array-like of shape (n_samples, n_features)
-            Of any array library; device data stays on its device.
+            In any array library; device data stays on its device.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
         **options : dict
             As for `from_estimator` of scikit-learn's class of this name, with the same defaults.

@@ -111,13 +111,13 @@ class Expected(Step):
 
 @dataclass(frozen=True)
 class Explanation(Stepwise):
-    """What a search will do; nothing was fitted to find out.
+    """The plan of a search, made before anything is fitted.
 
     Attributes
     ----------
     steps : tuple of Expected
     rates : dict of str to float
-        Floating-point operations a second that estimates rest on, as measured.
+        Measured speeds, in floating-point operations per second, that the estimates use.
     """
 
     rates: dict[str, float] = field(default_factory=dict)

@@ -13,6 +13,7 @@ from sklearn.utils.extmath import row_norms
 from gpuml._arrays import as_array, is_numpy, move, namespace, place_of, to_host
 from gpuml._arrays.labels import encode
 from gpuml._arrays.threads import blas_threads
+from gpuml._sklearn import _num_samples
 from gpuml.model_selection.one_fit import shallow
 from gpuml.solvers.neighbours import Votes, inverse_distances, means, of_neighbours, shares, winners
 
@@ -20,22 +21,26 @@ from gpuml.solvers.neighbours import Votes, inverse_distances, means, of_neighbo
 POWERS = {"euclidean": 2, "l2": 2, "sqeuclidean": 1}
 # Distances this close to a radius, relatively, may have been compared as equal.
 BOUNDARY = 1e-9
+# Rows from which trees are asked in threads: joblib looks every 10 ms whether these are done.
+THREADED_FROM_ROWS = 1_000
 
 
-def _on_all_cores(model: Any, ask: str, *args: Any) -> Any:
+def _on_all_cores(model: Any, ask: str, X: Any, *args: Any) -> Any:
     """The result of a query, with as many threads for trees as brute force uses.
 
-    Unchanged if distances are matrix products, which threads would divide differently.
+    Unchanged for few rows, and if distances are matrix products, which threads would divide
+    differently. X is None for the rows of the fit.
     """
     of_trees = sys.modules["sklearn.neighbors"].VALID_METRICS["ball_tree"]
     by_pair = model.effective_metric_ in of_trees
-    threads = blas_threads()
+    many = (model.n_samples_fit_ if X is None else _num_samples(X)) >= THREADED_FROM_ROWS
+    threads = blas_threads() if many else 1
     if model.n_jobs is None and by_pair and threads > 1:
         model = shallow(model).set_params(n_jobs=threads)
         # joblib's own default, processes, would refuse more than one job on Dask's workers.
         with parallel_config(backend="threading"):
-            return getattr(model, ask)(*args)
-    return getattr(model, ask)(*args)
+            return getattr(model, ask)(X, *args)
+    return getattr(model, ask)(X, *args)
 
 
 class Found:

@@ -1,4 +1,4 @@
-"""Successive halving: many candidates on few resources, ever fewer of them on ever more."""
+"""Successive halving: each round keeps the best candidates, and gives them more rows."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
@@ -11,6 +11,7 @@ from sklearn import model_selection as sk
 from sklearn.base import is_classifier
 
 from gpuml._arrays import is_array, is_numpy, namespace, to_host
+from gpuml._settings.suggestions import check_resource
 from gpuml._sklearn import _num_samples, _SubsampleMetaSplitter
 from gpuml.data import AnySplit
 from gpuml.model_selection.one_pass import OnePassSearch
@@ -20,8 +21,8 @@ from gpuml.model_selection.row_subsets import subsampled
 class OnePassHalving(OnePassSearch):
     """scikit-learn's successive halving, with each round evaluated by `OnePassSearch`.
 
-    All rounds share the rows that the first one brought to a device. Where the resource is the
-    number of rounds of a booster, its ensembles go on from those of the round before.
+    All rounds share the rows that the first one brought to a device. If the resource is the
+    number of boosting rounds, each round continues the boosters of the round before.
     """
 
     @property
@@ -42,6 +43,7 @@ class OnePassHalving(OnePassSearch):
         return self
 
     def _check_input_parameters(self, X, y, split_params):
+        check_resource(self.resource, self.estimator, ("n_samples",))
         # scikit-learn reads classes in CPU memory; labels on a device are replaced by one of each
         # class.
         if is_array(y) and not is_numpy(y) and is_classifier(self.estimator):
@@ -59,73 +61,83 @@ class OnePassHalving(OnePassSearch):
 class HalvingGridSearchCV(OnePassHalving, sk.HalvingGridSearchCV):
     r"""Search over a grid of parameters by successive halving.
 
-    In round :math:`i` the best :math:`1 / \eta^i` of the candidates are fitted on
-    :math:`\eta^i r_0` of a resource (rows, or a parameter such as ``n_estimators``), for
-    :math:`\eta` = `factor` and :math:`r_0` = `min_resources`. Candidates, rows drawn, tables and
-    best parameters are those of scikit-learn's class of this name for the same `random_state`.
-    What differs is how: each round is evaluated as by `GridSearchCV`, candidates that can share a
-    pass over the rows do so, rows are brought to their device once for all rounds, and rounds of
-    few rows read only these.
+    The first round fits all candidates with few resources, such as few rows or trees. Each later
+    round keeps the best ``1 / factor`` of the candidates, and gives each of them `factor` times
+    the resources: round :math:`i` fits the best :math:`1 / \eta^i` of the candidates with
+    :math:`\eta^i r_0`, where :math:`\eta` = `factor` and :math:`r_0` = `min_resources`.
 
-    Unlike scikit-learn's, it needs no import of `sklearn.experimental` by the user.
+    Candidates, sampled rows, `cv_results_` and best parameters equal those of scikit-learn's class
+    of this name for the same `random_state`. gpuml evaluates each round as `GridSearchCV` does:
+    candidates share passes over the rows if they can. It moves the rows to their device once for
+    all rounds, and a round with few rows reads only those.
+
+    You need not import `sklearn.experimental`.
 
     Parameters
     ----------
     estimator : estimator
         Any scikit-learn-compatible estimator.
     param_grid : dict or list of dicts
-        Parameter names to lists of values.
+        Lists of values by parameter name; nested names as ``step__alpha``.
     factor : int or float, default=3
-        The inverse of the share of candidates that stay for the next round.
+        One in `factor` candidates continues in the next round, with `factor` times the resources.
     resource : str, default="n_samples"
-        "n_samples", or a parameter of the estimator that takes positive integers.
+        What grows from round to round: "n_samples" (rows), or the name of a parameter of the
+        estimator that takes positive integers, such as "n_estimators".
     max_resources : int or "auto", default="auto"
-        Of the resource for one candidate; "auto" is the number of rows.
+        The most of the resource that a candidate gets. "auto" is the number of rows of X, and
+        only allowed for "n_samples".
     min_resources : int, "exhaust" or "smallest", default="exhaust"
-        Of the resource in the first round; "exhaust" uses as much as possible in the last.
+        How much of the resource each candidate gets in the first round. "exhaust" chooses it so
+        that the last round uses as much as possible of `max_resources`. "smallest" is two rows
+        per split (and class), or 1 of a parameter.
     aggressive_elimination : bool, default=False
-        Repeat the first round where there is too little of the resource to leave `factor`
-        candidates or fewer.
+        Whether to repeat the first round until the last one has `factor` candidates or fewer, if
+        `max_resources` does not allow enough rounds for that.
     cv : int, splitter or iterable of index pairs, default=5
-        Must give the same splits at each call.
+        It must give the same splits at each call.
     scoring : str, callable or None, default=None
         One metric; None is the estimator's `score`.
     refit : bool or callable, default=True
-        Whether the best candidate is fitted on all rows.
+        Whether to fit the best candidate on all rows. A callable gets `cv_results_`, and returns
+        the index of the best candidate.
     error_score : "raise" or number, default=nan
-        Score of a candidate that fails.
+        Score of a fit that fails.
     return_train_score : bool, default=True
-        Whether training parts are scored too.
+        Whether to score the training rows too.
     random_state : int, RandomState instance or None, default=None
-        Seed of the rows drawn.
+        Seed for sampling rows.
     n_jobs : int or None, default=None
-        As for `GridSearchCV`.
+        Number of workers for fits that are made one at a time; see `GridSearchCV`.
     verbose : int, default=0
+        How much to print; see `GridSearchCV`.
     checkpoint : str, path or None, default=None
-        As for `GridSearchCV`.
+        A folder or URL to resume an interrupted search from; see `GridSearchCV`.
 
     Attributes
     ----------
-    n_resources_, n_candidates_, n_remaining_candidates_, max_resources_, min_resources_
-        As scikit-learn's.
+    n_resources_, n_candidates_ : list of int
+        The resources per candidate, and the number of candidates, in each round.
+    n_remaining_candidates_, max_resources_, min_resources_
+        As in scikit-learn's class.
     n_iterations_, n_possible_iterations_, n_required_iterations_
-        As scikit-learn's.
+        As in scikit-learn's class.
     cv_results_, best_estimator_, best_score_, best_params_, best_index_, refit_time_
-        As scikit-learn's.
+        As in scikit-learn's class.
     scorer_, multimetric_, n_splits_, classes_, n_features_in_, feature_names_in_
-        As scikit-learn's.
+        As in scikit-learn's class.
     plan_ : Plan
-        How many fits were done in how many passes, and where, for each round.
+        For each round: how many fits gpuml made, in how many passes over the rows, and where.
 
     Raises
     ------
     ValueError
-        From `fit`, for what scikit-learn's class rejects, and if all fits of a round fail.
+        From `fit`, if scikit-learn's class would raise it, or all fits of a round fail.
 
     See Also
     --------
-    HalvingRandomSearchCV : Candidates drawn from distributions.
-    HyperbandSearchCV : Several trade-offs between candidates and resources.
+    HalvingRandomSearchCV : Draws candidates from distributions.
+    HyperbandSearchCV : Tries several trade-offs between many candidates and long training.
 
     References
     ----------
@@ -186,31 +198,35 @@ class HalvingGridSearchCV(OnePassHalving, sk.HalvingGridSearchCV):
 
 
 class HalvingRandomSearchCV(OnePassHalving, sk.HalvingRandomSearchCV):
-    """Search over candidates drawn from distributions by successive halving.
+    """Search over randomly drawn candidates by successive halving.
 
-    As `HalvingGridSearchCV`, with scikit-learn's `ParameterSampler` for candidates.
+    It works like `HalvingGridSearchCV`, except that scikit-learn's `ParameterSampler` draws the
+    candidates of the first round.
 
     Parameters
     ----------
     estimator : estimator
+        Any scikit-learn-compatible estimator.
     param_distributions : dict or list of dicts
-        Parameter names to lists or to distributions with an `rvs` method.
+        Lists of values, or distributions with a method `rvs`, by parameter name.
     n_candidates : int or "exhaust", default="exhaust"
-        Candidates of the first round; "exhaust" draws as many as let the last round use as much
-        of the resource as possible.
+        Number of candidates in the first round. "exhaust" chooses it so that the last round uses
+        as much as possible of `max_resources`.
     min_resources : int, "exhaust" or "smallest", default="smallest"
-        Not "exhaust" together with `n_candidates`.
+        How much of the resource each candidate gets in the first round, as for
+        `HalvingGridSearchCV`. It cannot be "exhaust" if `n_candidates` is "exhaust" too.
     factor, resource, max_resources, aggressive_elimination, cv, scoring, refit, error_score
         As for `HalvingGridSearchCV`.
     return_train_score, n_jobs, verbose, checkpoint
         As for `HalvingGridSearchCV`.
     random_state : int, RandomState instance or None, default=None
-        Seed of the candidates and of the rows drawn.
+        Seed for drawing candidates and sampling rows.
 
     Attributes
     ----------
     plan_ : Plan
-        How many fits were done in how many passes, and where; the rest as scikit-learn's.
+        For each round: how many fits gpuml made, in how many passes over the rows, and where. All
+        other attributes are those of `HalvingGridSearchCV`.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Hyperband: brackets of successive halving, with models trained call by call if possible."""
+"""Hyperband: brackets of successive halving, which continue models with `partial_fit`."""
 
 import math
 import warnings
@@ -15,6 +15,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import MetadataRouter, MethodMapping
 from sklearn.utils.validation import check_is_fitted
 
+from gpuml._settings.suggestions import check_resource
 from gpuml._sklearn import (
     HasMethods,
     Interval,
@@ -44,98 +45,105 @@ ROWS = "n_samples"
 
 
 class HyperbandSearchCV(OnePassSearch):
-    r"""Search over candidates drawn from distributions, by Hyperband.
+    r"""Search over randomly drawn candidates by Hyperband, which stops bad candidates early.
 
-    Successive halving must choose between many candidates with little training each and few with
-    much. Hyperband runs one bracket of halving for each of :math:`\lfloor \log_\eta R \rfloor + 1`
-    choices, with about the same training in total for each, and keeps the best model of all; R is
-    `max_iter` and :math:`\eta` is `aggressiveness`. Scores are of held-out rows, the same ones for
-    all brackets.
+    Successive halving needs a choice between many candidates with little training each, and few
+    candidates with much training. Hyperband tries all such choices: it runs
+    :math:`\lfloor \log_\eta R \rfloor + 1` successive halvings, called brackets, with about the
+    same total training each, and keeps the best model of all. Here R is `max_iter`, and
+    :math:`\eta` is `aggressiveness`. All brackets score models on the same held-out rows.
 
-    Training is measured in calls of `partial_fit`, and a model that is promoted to the next rung
-    continues its training. For estimators without `partial_fit` it is measured in rows, or by a
-    parameter; models are then fitted anew in each rung, together if they can share a pass over the
-    rows.
+    If the estimator has `partial_fit`, training is counted in calls of it, and a model that reaches
+    the next round of its bracket continues its training. Otherwise training is counted in rows, or
+    by a parameter; each round then fits the models again, together if they can share a pass over
+    the rows.
 
     Parameters
     ----------
     estimator : estimator
+        Any scikit-learn-compatible estimator.
     parameters : dict or list of dicts
-        Parameter names to lists or to distributions with an `rvs` method.
+        Lists of values, or distributions with a method `rvs`, by parameter name.
     max_iter : int, default=81
-        Most training for one model: calls of `partial_fit`, the value of the parameter `resource`,
-        or what stands for all training rows.
+        The most training that a model gets: calls of `partial_fit`, or the largest value of the
+        parameter `resource`. For rows, ``max_iter`` stands for all training rows.
     aggressiveness : int, default=3
-        One model in so many goes on to the next rung, for so many times the training.
+        One in `aggressiveness` models continues in the next round of its bracket, with
+        `aggressiveness` times the training.
     patience : bool or int, default=False
-        A model gets no more training when its scores of the last `patience` calls have not risen by
-        more than `tol`; and it is scored after the first call, and then after so many at the
-        latest. True is ``max_iter // aggressiveness``. Other numbers below that interfere with
-        Hyperband, and warn.
+        Stop a model early if its score has not risen by more than `tol` within this many calls of
+        `partial_fit`; models are also scored at least that often. True is ``max_iter //
+        aggressiveness``; a smaller number gives a warning, because Hyperband itself stops models.
+        False stops no model early.
     tol : float or None, default=1e-3
-        None and nan let no model stop.
+        The least rise of the score that counts for `patience`. None or nan stops no model early.
     test_size : float or None, default=None
-        Share of the rows of each chunk that is held out. None is one chunk's worth, 0.2 at most.
+        Share of the rows of each chunk to hold out, between 0 and 1. None is 1 divided by the
+        number of chunks, but at most 0.2.
     random_state : int, RandomState instance or None, default=None
-        Seed of candidates, of the rows held out, of the order of chunks, and of every
-        `random_state` of the estimator that is None. The same number gives the same table.
+        Seed for the candidates, the held-out rows, the order of chunks, and every `random_state`
+        of the estimator that is None. The same integer gives the same results.
     scoring : str, callable or None, default=None
         One metric; None is the estimator's `score`.
     verbose : bool or float, default=False
-        Whether rungs are reported.
+        Whether to print the number of models and the best score after each round.
     prefix : str, default=""
-        Of reports.
+        Text in front of what `verbose` prints.
     resource : str, default="auto"
-        "partial_fit", "n_samples", or a parameter that takes positive integers. "auto" is the
-        first where the estimator has it, else the second.
+        How training is counted: "partial_fit" (calls), "n_samples" (rows), or the name of a
+        parameter of the estimator that takes positive integers, such as "n_estimators". "auto" is
+        "partial_fit" if the estimator has this method, and "n_samples" otherwise.
     chunk_size : int or None, default=None
-        Rows of a call of `partial_fit`, held-out ones counted; None is all rows.
+        Rows per call of `partial_fit`, including those held out; None is all rows.
     n_jobs : int or None, default=None
-        Models that are trained side by side where they are not trained at once.
+        Number of workers that train models side by side. Models that are fitted together do not
+        need them.
     error_score : "raise" or number, default=nan
-        Score of a candidate that fails, which is then trained no more.
+        Score of a candidate whose fit fails; it gets no further training.
     checkpoint : str, path or None, default=None
-        As for `GridSearchCV`. Must be None where models learn call by call, as their states are not
-        stored.
+        A folder or URL to resume an interrupted search from; see `GridSearchCV`. It must be None
+        for "partial_fit", because models between calls are not stored.
 
     Attributes
     ----------
     cv_results_ : dict of arrays
-        A row for each model, with `test_score` (its last), `rank_test_score`, `model_id`,
-        `bracket`, `partial_fit_calls`, `params`, one ``param_{name}`` for each name, and mean and
-        standard deviation of `partial_fit_time` (of one call) and `score_time`.
+        One entry per model: `test_score` (the last one), `rank_test_score`, `model_id`, `bracket`,
+        `partial_fit_calls`, `params`, ``param_{name}`` for each parameter, and mean and standard
+        deviation of `partial_fit_time` (seconds per call) and `score_time` (seconds).
     metadata, metadata_ : dict
-        `n_models`, `partial_fit_calls`, and for each of `brackets` the same with its number
-        (`bracket`) and the calls after which models are compared (`decisions`): as planned, and as
-        they came about, which differ where models stop early.
+        `n_models`, `partial_fit_calls` and `brackets`, a list with the same for each bracket, its
+        number (`bracket`), and the calls after which its models are compared (`decisions`).
+        `metadata` is the plan, `metadata_` what happened: less, if models stopped early.
     history_ : list of dicts
-        A record for each score of a model, in order: `model_id`, `params`, `bracket`,
+        A record per score of a model, in order of time: `model_id`, `params`, `bracket`,
         `partial_fit_calls`, `score`, `partial_fit_time`, `score_time`, `elapsed_wall_time`.
     model_history_ : dict of lists
-        The same by `model_id`.
+        The records of `history_` by `model_id`.
     best_estimator_ : estimator
-        The scored model, if it learns call by call; else a new fit to all rows.
+        The best model as it was scored, if trained by `partial_fit`; otherwise its parameters,
+        fitted to all rows.
     best_index_, best_score_, best_params_
-        Of the best of the models that came to the last rung of their bracket.
+        Those of the best model, among the models that reached the last round of their bracket.
     scorer_, n_splits_, multimetric_, classes_, n_features_in_, feature_names_in_
         As for `GridSearchCV`; there is one split.
     plan_ : Plan
-        How many fits were done in how many passes, and where; a call of `partial_fit` is a pass
-        over its chunk.
+        How many fits gpuml made, in how many passes over the rows, and where; a call of
+        `partial_fit` is a pass over its chunk.
 
     Raises
     ------
     ValueError
-        From `fit`, for bad parameters, and if all fits fail.
+        From `fit`, for invalid parameters, and if all fits fail.
 
     See Also
     --------
-    HalvingRandomSearchCV : One bracket, with cross-validation.
+    HalvingRandomSearchCV : A single successive halving, with cross-validation.
 
     Notes
     -----
-    Names follow dask-ml's class, whose searches need a version of Dask before 2025.3. Unlike
-    there, brackets are compared on the same held-out rows, and ranks are among all models.
+    Parameters and attributes have the names of dask-ml's class, which fails on Dask 2025.3 and
+    later. Unlike dask-ml, all brackets are compared on the same held-out rows, and ranks are among
+    all models.
 
     References
     ----------
@@ -223,7 +231,7 @@ class HyperbandSearchCV(OnePassSearch):
 
     @property
     def metadata(self) -> dict:
-        """What the search will do: models, calls of `partial_fit`, brackets."""
+        """The planned numbers of models and of calls of `partial_fit`, in all and per bracket."""
         return described(
             (b.number, b.n_models, b.n_calls, [calls for _, calls in b.rungs])
             for b in plan_brackets(self.max_iter, self.aggressiveness)
@@ -231,7 +239,7 @@ class HyperbandSearchCV(OnePassSearch):
 
     @property
     def metadata_(self) -> dict:
-        """What the search did."""
+        """The actual numbers of models and of calls of `partial_fit`, in all and per bracket."""
         check_is_fitted(self)
         rows: dict[int, list[list[dict]]] = {}
         for history in self.model_history_.values():
@@ -367,11 +375,7 @@ class HyperbandSearchCV(OnePassSearch):
                 f"Cannot use resource='{CALLS}': {type(self.estimator).__name__} has no such "
                 f"method. Use '{ROWS}' or a parameter."
             )
-        if self.resource not in (CALLS, ROWS, *self.estimator.get_params()):
-            raise ValueError(
-                f"Cannot use resource={self.resource} which is not supported by estimator "
-                f"{type(self.estimator).__name__}"
-            )
+        check_resource(self.resource, self.estimator, (CALLS, ROWS))
         grids = self.parameters if isinstance(self.parameters, list) else [self.parameters]
         if any(self.resource in grid for grid in grids):
             raise ValueError(

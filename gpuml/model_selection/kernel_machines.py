@@ -45,6 +45,9 @@ SHARE = 4
 # times features and this cost, above which a kernel of all pairs is faster than libsvm's own.
 EXPONENTIAL = 20
 LEAST_SHARE = 9.0
+# Seconds of a fit from which several run in threads: joblib looks every 10 ms whether they are
+# done.
+LONG_FIT = 0.02
 
 
 class OwnKernels(Exception):
@@ -144,11 +147,12 @@ def fit_by_kernels(
         raise
     yield middle, {**result, "made": Made(shared=(KERNELS,))}
     others = [i for i in range(len(members)) if i != middle]
-    for i, result in _fit_all([members[i] for i in others], rows, stage.fold, task):
+    threads = blas_threads() if result["fit_time"] >= LONG_FIT else 1
+    for i, result in _fit_all([members[i] for i in others], rows, stage.fold, task, threads):
         yield others[i], result
 
 
-def _fit_all(members, rows, fold, task):
+def _fit_all(members, rows, fold, task, threads):
     """Positions and results of machines that read kernels."""
     train, seen = rows.train, rows.parts
     wanted = [_kernel_of(member.model, train) for member in members]
@@ -169,7 +173,7 @@ def _fit_all(members, rows, fold, task):
         }
         seconds = base_seconds + (time.perf_counter() - started) / len(some)
         # libsvm lets other threads go on while it fits, on one core.
-        parallel = Parallel(n_jobs=min(blas_threads(), len(some)), backend="threading")
+        parallel = Parallel(n_jobs=min(threads, len(some)), backend="threading")
         fits = parallel(delayed(_fitted)(members[i], K, fold.y_train, task) for i in some)
         for i, (machine, own_seconds) in zip(some, fits, strict=True):
             result = _scored(machine, given, fold, task)

@@ -72,16 +72,17 @@ def permutation_test_score(
 ):
     r"""Compare a cross-validated score with those of models whose targets are permuted.
 
-    The p-value is :math:`(c + 1) / (m + 1)`, with c the number of the m permutations that score at
-    least as high [1]_. For models from sums over the rows, such as `Ridge`, whose scores are too,
-    permuted targets are columns of one target: rows are read once for many permutations. Other
-    models are fitted to one permutation after the other, and to all splits together.
+    The p-value is :math:`(c + 1) / (m + 1)`, where c of m permutations score at least as high as
+    the original targets [1]_. If model and score are computed from sums over the rows, as for
+    `Ridge`, permuted targets are columns of one target, and rows are read once for many
+    permutations. Other models are fitted to one permutation after the other, on all splits
+    together.
 
     Parameters
     ----------
     estimator : estimator
     X : array-like of shape (n_samples, n_features)
-        Of any array library; device data stays on its device.
+        In any array library; device data stays on its device.
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
     groups : array-like of shape (n_samples,), default=None
         Targets are permuted within groups, and splitters may keep groups together.
@@ -97,14 +98,14 @@ def permutation_test_score(
     Returns
     -------
     score : float
-        Of the targets as they are: the mean over the splits.
+        Mean score over the splits, for the original targets.
     permutation_scores : ndarray of shape (n_permutations,), in CPU memory
     pvalue : float
 
     Raises
     ------
     ValueError
-        For what scikit-learn's function rejects.
+        If scikit-learn's function would raise it.
 
     References
     ----------

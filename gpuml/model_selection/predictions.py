@@ -46,34 +46,34 @@ def cross_val_predict(
     pre_dispatch: Any = "2*n_jobs",
     method="predict",
 ):
-    """Predict each row by a model that was fitted without it; all fits together if possible.
+    """Predict each row by a model fitted without it; folds are fitted together if possible.
 
     Parameters
     ----------
     estimator : estimator
     X : array-like of shape (n_samples, n_features)
-        Of any array library; device data stays on its device.
+        In any array library; device data stays on its device.
     y : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
     groups : array-like of shape (n_samples,), default=None
     cv : int, splitter or iterable of index pairs, default=None
-        Each row is in one held-out part; None is 5 folds.
+        Each row must be held out exactly once; None is 5 folds.
     n_jobs, verbose, params, pre_dispatch
         As for `cross_validate`.
     method : {"predict", "predict_proba", "predict_log_proba", "decision_function"}, \
 default="predict"
-        What the models are asked for.
+        The method of the models that predicts.
 
     Returns
     -------
     predictions : array of shape (n_samples,) or (n_samples, n_classes), or a list of those
-        As what `method` returns: of rows on a device there, else in CPU memory. A class that a
-        training part lacks has probability 0, and the least finite number otherwise.
+        Predictions in the order of the rows, on the device of X. A class that is missing in a
+        training set gets probability 0; for other methods, the smallest finite number.
 
     Raises
     ------
     ValueError
-        If held-out parts are no partition, or for what scikit-learn's function rejects. What a fit
-        raises is raised.
+        If the splits do not hold out each row exactly once, or scikit-learn's function would raise
+        it. Errors of fits are raised, too.
 
     See Also
     --------

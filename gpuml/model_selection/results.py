@@ -79,9 +79,9 @@ def compare_candidates(
 ) -> Any:
     r"""Test whether candidates differ from one of them, by the corrected resampled t-test.
 
-    Scores of J splits are not independent, since training parts overlap. With the differences
+    Scores of J splits are not independent, because training sets overlap. With the differences
     :math:`d_j` of the scores of two candidates, and :math:`n_1` training and :math:`n_2` held-out
-    rows, the test of Nadeau and Bengio takes
+    rows, the test of Nadeau and Bengio uses
     :math:`t = \bar d / \sqrt{(1 / J + n_2 / n_1) s_d^2}` with J - 1 degrees of freedom.
 
     Parameters
@@ -89,28 +89,29 @@ def compare_candidates(
     search : fitted search
         A `GridSearchCV` or `RandomizedSearchCV` of gpuml.
     reference : int, default=None
-        The candidate, by its number in `cv_results_`, that all others are compared with. None is
-        `best_index_`, or, without one, that of the highest score.
+        Index in `cv_results_` of the candidate to compare all others with. None is `best_index_`,
+        or, if there is none, the candidate with the highest score.
     metric : str, default=None
-        Must be named if there are several.
+        The metric to compare; required if there are several.
     level : float, default=0.95
-        Of the intervals.
+        Confidence level of the intervals.
 
     Returns
     -------
     comparison : DataFrame
-        Of pandas, else of polars. For each candidate, in the order of `cv_results_`: `candidate`,
-        its parameters, the mean `difference` of its scores from those of the reference, its
-        `std_error`, the statistic `t`, the two-sided `p_value`, `low` and `high`. Values of p are
-        for one comparison each: where the reference is the best of many, or many are looked at,
-        they say more than is so.
+        A pandas DataFrame, or polars if pandas is not installed. For each candidate, in the order
+        of `cv_results_`: `candidate`, its parameters, the mean `difference` of its scores from
+        those of the reference, its `std_error`, the statistic `t`, the two-sided `p_value`, `low`
+        and `high`. Each p-value is for a single comparison: if the reference is the best of many,
+        or you look at many, p-values are too small.
 
     Raises
     ------
     NotFittedError
         If the search is not fitted.
     ValueError
-        For fewer than two splits, an unknown metric or candidate, or a level that is no share.
+        If there are fewer than two splits, `metric` or `reference` is unknown, or `level` is not
+        between 0 and 1.
     ImportError
         If neither pandas nor polars is installed.
 

@@ -30,7 +30,7 @@ class GridSearchCV(OnePassSearch, sk.GridSearchCV):
     estimator : estimator
         Any scikit-learn-compatible estimator.
     param_grid : dict or list of dicts
-        Parameter names to lists of values; nested names as ``step__alpha``.
+        Lists of values by parameter name; nested names as ``step__alpha``.
     scoring : str, callable, list, tuple, set, dict or None, default=None
         Names as in `gpuml.metrics.get_scorer_names`; None is the estimator's `score`.
     n_jobs : int or None, default=None
@@ -72,7 +72,7 @@ class GridSearchCV(OnePassSearch, sk.GridSearchCV):
     results_ : DataFrame
         A row for each candidate, the best one first.
     split_sizes_ : list of (int, int)
-        Numbers of training and held-out rows.
+        Numbers of training and held-out rows of each split.
     cv_predictions_ : array of shape (n_candidates, n_samples), and (..., n_classes or n_outputs)
         With `return_predictions`: for each candidate the result of `cross_val_predict`, from the
         fits that were scored; a list of arrays if that returns one. nan if a fit failed. It is on
@@ -80,8 +80,8 @@ class GridSearchCV(OnePassSearch, sk.GridSearchCV):
 
     See Also
     --------
-    RandomizedSearchCV : A number of candidates drawn from distributions.
-    compare_candidates : Whether candidates differ.
+    RandomizedSearchCV : Search over randomly drawn candidates.
+    compare_candidates : Test whether candidates differ.
 
     References
     ----------
@@ -143,9 +143,9 @@ class RandomizedSearchCV(OnePassSearch, sk.RandomizedSearchCV):
     ----------
     estimator : estimator
     param_distributions : dict or list of dicts
-        Parameter names to lists or to distributions with an `rvs` method.
+        Lists of values, or distributions with a method `rvs`, by parameter name.
     n_iter : int, default=10
-        Number of candidates.
+        Number of candidates to draw.
     scoring, n_jobs, refit, cv, verbose, pre_dispatch, error_score, return_train_score
         As for `GridSearchCV`.
     return_predictions, checkpoint
@@ -156,7 +156,8 @@ class RandomizedSearchCV(OnePassSearch, sk.RandomizedSearchCV):
     Attributes
     ----------
     plan_ : Plan
-        How many fits were done in how many passes, and where; the rest as scikit-learn's.
+        How many fits gpuml made, in how many passes over the rows, and where. All other attributes
+        are those of scikit-learn's class.
 
     Examples
     --------

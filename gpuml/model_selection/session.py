@@ -31,14 +31,14 @@ class Session:
     device, the splits, codes of categories, and sums over the rows for models that need them. The
     first `evaluate` reads the rows; later ones need no pass if the models only need sums.
 
-    The arrays must not be written to while the session is open.
+    Do not change the data while the session is open.
 
     Parameters
     ----------
     estimator : estimator
-        Candidates are values of its parameters; it stays as it is.
+        The estimator whose parameters candidates set; it is not changed.
     X : array-like of shape (n_samples, n_features)
-        Of any array library; device data stays on its device.
+        In any array library; device data stays on its device.
     y : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
     groups, scoring, cv, n_jobs, verbose, params, pre_dispatch, return_train_score, error_score
         As for `cross_validate`. Splits are made once, so that all candidates are compared on the
@@ -47,7 +47,7 @@ class Session:
     Attributes
     ----------
     cv_results_ : dict of ndarrays
-        Of all candidates so far, as `GridSearchCV` has it.
+        Results of all candidates so far, as in `GridSearchCV`.
     results_ : DataFrame
         A row for each candidate so far, the best one first.
     n_splits_ : int
@@ -57,11 +57,11 @@ class Session:
     Raises
     ------
     ValueError
-        For what `cross_validate` rejects before it fits, and for use after `close`.
+        If `cross_validate` would raise it before it fits, or the session is closed.
 
     See Also
     --------
-    GridSearchCV : All candidates known beforehand.
+    GridSearchCV : Search over candidates that are known in advance.
     gpuml.optuna.OptunaSearchCV : A search whose candidates Optuna proposes.
 
     Examples

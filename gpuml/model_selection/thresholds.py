@@ -39,18 +39,19 @@ class _Threshold(Travels):
 class FixedThresholdClassifier(_Threshold, sk.FixedThresholdClassifier):
     """A binary classifier with a given decision threshold.
 
-    Rows on a device stay there; decision values are compared in CPU memory.
+    Data on a device stays there; decision values are compared with the threshold in CPU memory.
 
     Parameters
     ----------
     estimator : estimator
-        Fitted or not.
+        A binary classifier, fitted or not.
     threshold : "auto" or float, default="auto"
-        "auto" is 0.5 for probabilities and 0 for decision values.
+        Values above it predict the positive class. "auto" is 0.5 for probabilities, and 0 for
+        decision values.
     pos_label : int, float, bool, str or None, default=None
-        The class above the threshold; None is the second.
+        The positive class; None is the second of the sorted classes.
     response_method : {"auto", "decision_function", "predict_proba"}, default="auto"
-        What is compared; "auto" is probabilities where there are some.
+        What to compare with the threshold. "auto" is "predict_proba", if the classifier has it.
 
     Attributes
     ----------
@@ -58,11 +59,11 @@ class FixedThresholdClassifier(_Threshold, sk.FixedThresholdClassifier):
     classes_ : array of shape (2,)
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
-    TunedThresholdClassifierCV : With a threshold that scores best.
+    TunedThresholdClassifierCV : Chooses the threshold by cross-validation.
 
     Examples
     --------
@@ -97,29 +98,30 @@ class FixedThresholdClassifier(_Threshold, sk.FixedThresholdClassifier):
 class TunedThresholdClassifierCV(_Threshold, sk.TunedThresholdClassifierCV):
     """A binary classifier whose decision threshold is tuned by cross-validation.
 
-    The models of all splits, and that of all rows, are fitted together where the classifier can be,
-    as in `cross_validate`. Rows on a device stay there; decision values of held-out rows are scored
-    in CPU memory.
+    The models of all splits, and that of all rows, are fitted together if possible, as in
+    `cross_validate`. Data on a device stays there; decision values of held-out rows are scored in
+    CPU memory.
 
     Parameters
     ----------
     estimator : estimator
     scoring : str or callable, default="balanced_accuracy"
     response_method : {"auto", "decision_function", "predict_proba"}, default="auto"
-        What is compared; "auto" is probabilities where there are some.
+        What to compare with the threshold. "auto" is "predict_proba", if the classifier has it.
     thresholds : int or array-like, default=100
-        How many are tried between the smallest and the largest value, or which.
+        Number of thresholds to try, evenly between the smallest and the largest value, or a list of
+        thresholds.
     cv : int, float, splitter, iterable of index pairs, "prefit" or None, default=None
-        None is 5 stratified folds; a float the share of the rows that one split holds out;
-        "prefit" takes the classifier as it is, with ``refit=False``.
+        None is 5 stratified folds. A float is the share of the rows that a single split holds out.
+        "prefit", with ``refit=False``, uses a fitted classifier.
     refit : bool, default=True
-        Whether the classifier is fitted to all rows in the end.
+        Whether to fit the classifier to all rows in the end.
     n_jobs : int or None, default=None
         Workers for classifiers that are fitted one by one.
     random_state : int, RandomState instance or None, default=None
-        Of the split that a float asks for.
+        Seed of the split if `cv` is a float.
     store_cv_results : bool, default=False
-        Whether scores of all thresholds are kept.
+        Whether to keep the scores of all thresholds.
 
     Attributes
     ----------
@@ -132,12 +134,12 @@ class TunedThresholdClassifierCV(_Threshold, sk.TunedThresholdClassifierCV):
         How the models were fitted.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
-    FixedThresholdClassifier : With a threshold of your own.
-    gpuml.calibration.CalibratedClassifierCV : Probabilities that are right on average.
+    FixedThresholdClassifier : Use a given threshold.
+    gpuml.calibration.CalibratedClassifierCV : Calibrate probabilities.
 
     Examples
     --------

@@ -75,33 +75,36 @@ def cross_validate(
     ----------
     estimator : estimator
     X : array-like of shape (n_samples, n_features)
-        Of any array library; device data stays on its device.
+        In any array library; device data stays on its device.
     y : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
     groups : array-like of shape (n_samples,), default=None
         Labels for splitters that keep groups together.
     scoring : str, callable, list, tuple, set, dict or None, default=None
-        None is the estimator's `score`.
+        Metrics; None is the estimator's `score`.
     cv : int, splitter or iterable of index pairs, default=None
         None is 5 folds.
     n_jobs : int or None, default=None
-        Workers for estimators that are fitted one by one.
+        Number of workers for estimators that are fitted one by one.
     verbose : int, default=0
+        How much to print.
     params : dict, default=None
         Passed to `fit` (or routed, with scikit-learn's metadata routing).
     pre_dispatch : int or str, default="2*n_jobs"
+        Number of tasks that are dispatched to workers in advance.
     return_train_score, return_estimator, return_indices : bool, default=False
+        Whether to return scores on the training rows, the fitted models, and the splits.
     error_score : "raise" or number, default=nan
-        Score where a fit fails.
+        Score of a fit that fails.
 
     Returns
     -------
     scores : dict of ndarrays of shape (n_splits,), in CPU memory
-        Keys as scikit-learn's: "fit_time", "score_time", "test_score" or "test_<name>", ...
+        Keys are scikit-learn's: "fit_time", "score_time", "test_score" or "test_<name>", ...
 
     Raises
     ------
     ValueError
-        If all fits fail, or for what scikit-learn's function rejects.
+        If all fits fail, or scikit-learn's function would raise it.
 
     Examples
     --------
@@ -167,7 +170,7 @@ def cross_val_score(
     Raises
     ------
     ValueError
-        If all fits fail, or for what scikit-learn's function rejects.
+        If all fits fail, or scikit-learn's function would raise it.
 
     Examples
     --------

@@ -39,7 +39,7 @@ class OneVsRestClassifier(ByColumn, Travels, sk.OneVsRestClassifier):
         How the models were fitted.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
@@ -148,7 +148,7 @@ class OutputCodeClassifier(ByColumn, Travels, sk.OutputCodeClassifier):
         How the models were fitted.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

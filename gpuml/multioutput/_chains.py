@@ -208,7 +208,7 @@ class RegressorChain(_Chain, sk.RegressorChain):
         How the models were fitted.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
@@ -283,7 +283,7 @@ class ClassifierChain(_Chain, sk.ClassifierChain):
         How the models were fitted.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

@@ -26,7 +26,7 @@ class MultiOutputRegressor(ByColumn, Travels, sk.MultiOutputRegressor):
         How the models were fitted.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
@@ -101,7 +101,7 @@ class MultiOutputClassifier(ByColumn, Travels, sk.MultiOutputClassifier):
         How the models were fitted.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

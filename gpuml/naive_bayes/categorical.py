@@ -26,7 +26,7 @@ class CategoryCounts(NamedTuple):
 
 
 class CategoricalNB(Discrete, sk.CategoricalNB):
-    r"""Naive Bayes for features whose values are categories 0, 1, ...
+    r"""Naive Bayes for categorical features, coded as 0, 1, ...
 
     .. math:: \log P(y = c, x) = \log \pi_c + \sum_j \log p_{cj x_j}, \qquad
         p_{cjv} = (N_{cjv} + \alpha) / (N_{cj} + \alpha n_j)
@@ -37,7 +37,7 @@ class CategoricalNB(Discrete, sk.CategoricalNB):
     Parameters
     ----------
     alpha : float, default=1.0
-        Added to each count.
+        Smoothing, added to each count.
     force_alpha, fit_prior, class_prior
         As for `MultinomialNB`.
     min_categories : int or array-like of shape (n_features,), default=None
@@ -49,13 +49,13 @@ class CategoricalNB(Discrete, sk.CategoricalNB):
         N, float64, in the library and on the device of the X of the last fit, as are all arrays.
     class_count_, class_log_prior_ : array of shape (n_classes,)
     classes_ : array of shape (n_classes,)
-        Sorted labels, of the kind of y.
+        Sorted labels, of the dtype of y.
     feature_log_prob_ : list of n_features arrays of shape (n_classes, n_categories)
         log p.
     n_categories_ : int array of shape (n_features,)
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

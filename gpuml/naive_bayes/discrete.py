@@ -9,7 +9,7 @@ from gpuml.naive_bayes._input import values_of
 
 
 class MultinomialNB(Discrete, sk.MultinomialNB):
-    r"""Naive Bayes for counts, such as those of words.
+    r"""Multinomial naive Bayes for counts, such as those of words.
 
     .. math:: \log P(y = c, x) = \log \pi_c + \sum_j x_j \log p_{cj} + \mathrm{const}, \qquad
         p_{cj} = (N_{cj} + \alpha_j) / \sum_i (N_{ci} + \alpha_i)
@@ -21,13 +21,14 @@ class MultinomialNB(Discrete, sk.MultinomialNB):
     Parameters
     ----------
     alpha : float or array-like of shape (n_features,), default=1.0
-        Added to each count.
+        Smoothing, added to each count.
     force_alpha : bool, default=True
         False raises values of alpha below 1e-10 to that, with a warning.
     fit_prior : bool, default=True
-        Whether probabilities of classes are their shares of the weight; else they are equal.
+        Whether prior probabilities are the shares of the classes of the total weight; otherwise
+        they are equal.
     class_prior : array-like of shape (n_classes,), default=None
-        Probabilities of the classes instead.
+        Prior probabilities of the classes, instead of those of `fit_prior`.
 
     Attributes
     ----------
@@ -36,14 +37,14 @@ class MultinomialNB(Discrete, sk.MultinomialNB):
         the X of the last fit.
     class_log_prior_ : array of shape (n_classes,)
     classes_ : array of shape (n_classes,)
-        Sorted labels, of the kind of y.
+        Sorted labels, of the dtype of y.
     feature_count_ : array of shape (n_classes, n_features)
         N.
     feature_log_prob_ : array of shape (n_classes, n_features)
         log p.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
@@ -74,7 +75,7 @@ class MultinomialNB(Discrete, sk.MultinomialNB):
 
 
 class ComplementNB(Discrete, sk.ComplementNB):
-    r"""Naive Bayes for counts, where a class is described by the rows of all others.
+    r"""Complement naive Bayes for counts: a class is described by the rows of all other classes.
 
     .. math:: \mathrm{score}_c(x) = - \sum_j x_j \log q_{cj}, \qquad
         q_{cj} = (N_j - N_{cj} + \alpha_j) / \sum_i (N_i - N_{ci} + \alpha_i)
@@ -138,20 +139,21 @@ class ComplementNB(Discrete, sk.ComplementNB):
 
 
 class BernoulliNB(Discrete, sk.BernoulliNB):
-    r"""Naive Bayes for features that are there or not.
+    r"""Bernoulli naive Bayes, for binary features.
 
     .. math:: \log P(y = c, x) = \log \pi_c + \sum_j b_j \log p_{cj} + (1 - b_j) \log (1 - p_{cj}),
         \qquad p_{cj} = (N_{cj} + \alpha_j) / (N_c + 2 \alpha_j)
 
-    where b is 1 for values above a threshold, and N is the weight of rows of class c, and of
-    those where feature j is there. Where rows are worked on is as for `MultinomialNB`.
+    where :math:`b_j` is 1 if feature j is above a threshold, :math:`N_c` is the weight of the rows
+    of class c, and :math:`N_{cj}` that of its rows with :math:`b_j = 1`. For the device, see
+    `MultinomialNB`.
 
     Parameters
     ----------
     alpha, force_alpha
         As for `MultinomialNB`.
     binarize : float or None, default=0.0
-        The threshold; None takes X for 0 and 1 as it is.
+        The threshold; None means that X contains only 0 and 1.
     fit_prior, class_prior
         As for `MultinomialNB`.
 
@@ -168,8 +170,8 @@ class BernoulliNB(Discrete, sk.BernoulliNB):
 
     Notes
     -----
-    An array of `alpha` has one value a feature. scikit-learn 1.9 takes it for one of classes where
-    it counts rows.
+    An array as `alpha` has one value per feature. scikit-learn 1.9 uses it as one value per class
+    where it counts rows.
 
     References
     ----------

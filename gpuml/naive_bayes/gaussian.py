@@ -27,20 +27,19 @@ from gpuml.naive_bayes._sums import (
 
 
 class GaussianNB(Incremental, sk.GaussianNB):
-    r"""Naive Bayes with a normal density of each feature in each class.
+    r"""Gaussian naive Bayes: a normal density for each feature in each class.
 
     .. math:: P(y = c, x) = \pi_c \prod_j N(x_j; \theta_{cj}, \sigma^2_{cj})
 
-    with means and variances of the rows of class c. Rows are read once, where they are: NumPy,
-    CuPy, torch and other arrays. Sums are float64 whatever the dtype of X, and taken about means,
-    so that large values cost no digits.
+    with means and variances of the rows of class c. Rows are read once, on their device. Sums are
+    float64 for every dtype of X, and taken about means, so that large values lose no digits.
 
     Parameters
     ----------
     priors : array-like of shape (n_classes,), default=None
-        Probabilities of the classes; None takes their shares of the weight.
+        Prior probabilities of the classes; None is the share of each class of the total weight.
     var_smoothing : float, default=1e-9
-        This part of the largest variance of a feature is added to all variances.
+        Share of the largest variance of a feature to add to all variances.
 
     Attributes
     ----------
@@ -49,18 +48,18 @@ class GaussianNB(Incremental, sk.GaussianNB):
         device of the X of the last fit, float32 for float32 X, else float64.
     class_prior_ : array of shape (n_classes,)
     classes_ : array of shape (n_classes,)
-        Sorted labels, of the kind of y.
+        Sorted labels, of the dtype of y.
     epsilon_ : float or array of shape ()
         What was added to the variances.
     theta_, var_ : array of shape (n_classes, n_features)
         Mean and variance of each feature in each class.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
-    BernoulliNB : For features that are there or not.
+    BernoulliNB : For binary features.
     MultinomialNB : For counts.
 
     Notes

@@ -10,20 +10,20 @@ from gpuml.preprocessing._transformer import Transformer
 class Binarizer(Transformer, sk.Binarizer):
     r"""Set values above a threshold to 1 and others to 0, :math:`z_{ij} = [x_{ij} > t]`.
 
-    Arrays of CuPy, torch and other libraries are transformed on their device; scikit-learn
-    transforms data in CPU memory, sparse rows included.
+    CuPy, torch and other arrays stay on their device; scikit-learn transforms data in CPU memory,
+    including sparse matrices.
 
     Parameters
     ----------
     threshold : float, default=0.0
     copy : bool, default=True
-        Whether `transform` leaves X as it is. Ours always does, scikit-learn's may write to X.
+        Whether `transform` must not write to X. gpuml never does; scikit-learn's code may.
 
     Attributes
     ----------
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

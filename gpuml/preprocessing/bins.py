@@ -33,7 +33,7 @@ OF_WEIGHTS = ("inverted_cdf", "averaged_inverted_cdf")
 
 
 class KBinsDiscretizer(Transformer, sk.KBinsDiscretizer):
-    r"""Bin values: the number of the bin of each value, or a column for each bin.
+    r"""Divide each feature into bins, and encode them as numbers or indicator columns.
 
     .. math:: z_j = \#\{k : 0 < k < K,\ e_{jk} \le x_j\}
 
@@ -65,7 +65,7 @@ class KBinsDiscretizer(Transformer, sk.KBinsDiscretizer):
     n_bins_ : ndarray of shape (n_features,)
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

@@ -67,16 +67,16 @@ class MinMaxScaler(_ByExtrema, sk.MinMaxScaler):
 
     .. math:: z_j = a + (b - a) (x_j - \min_i x_{ij}) / (\max_i x_{ij} - \min_i x_{ij})
 
-    Extrema are of values that are not nan. Arrays of CuPy, torch and other libraries are worked on
-    where they are; data in CPU memory is scikit-learn's work.
+    Minima and maxima leave out nan. CuPy, torch and other arrays stay on their device; scikit-learn
+    does the work for data in CPU memory.
 
     Parameters
     ----------
     feature_range : tuple (a, b), default=(0, 1)
     copy : bool, default=True
-        Whether `transform` leaves X as it is. Ours always does, scikit-learn's may write to X.
+        Whether `transform` must not write to X. gpuml never does; scikit-learn's code may.
     clip : bool, default=False
-        Whether values of later rows outside of the range become its ends.
+        Whether `transform` clips values outside the range, which later rows may have.
 
     Attributes
     ----------
@@ -88,12 +88,12 @@ class MinMaxScaler(_ByExtrema, sk.MinMaxScaler):
     n_samples_seen_ : int
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
-    MaxAbsScaler : By the largest absolute value, without a shift.
-    StandardScaler : By mean and standard deviation.
+    MaxAbsScaler : Scale by the largest absolute value, without a shift.
+    StandardScaler : Scale by mean and standard deviation.
 
     Examples
     --------
@@ -140,7 +140,7 @@ class MaxAbsScaler(_ByExtrema, sk.MaxAbsScaler):
     Parameters
     ----------
     copy : bool, default=True
-        Whether `transform` leaves X as it is. Ours always does, scikit-learn's may write to X.
+        Whether `transform` must not write to X. gpuml never does; scikit-learn's code may.
     clip : bool, default=False
         Whether values of later rows outside of [-1, 1] become its ends.
 
@@ -154,12 +154,12 @@ class MaxAbsScaler(_ByExtrema, sk.MaxAbsScaler):
     n_samples_seen_ : int
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
     MinMaxScaler : Into a given range.
-    StandardScaler : By mean and standard deviation.
+    StandardScaler : Scale by mean and standard deviation.
 
     Examples
     --------

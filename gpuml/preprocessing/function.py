@@ -40,7 +40,7 @@ class FunctionTransformer(Travels, sk.FunctionTransformer):
     ----------
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     Examples
     --------

@@ -36,36 +36,37 @@ from gpuml.preprocessing._transformer import Transformer
 class SimpleImputer(Transformer, sk.SimpleImputer):
     """Fill missing values with the mean, median, most frequent value or a constant.
 
-    Arrays of CuPy, torch and other libraries are transformed on their device; scikit-learn
-    transforms data in CPU memory, strings and sparse rows included.
+    CuPy, torch and other arrays stay on their device; scikit-learn transforms data in CPU memory,
+    including strings and sparse matrices.
 
     Parameters
     ----------
     missing_values : number, nan, str, None or pandas.NA, default=nan
-        What stands for a missing value: nan (or pandas.NA) or a number, of device data.
+        The value that counts as missing. For device data: nan (or pandas.NA) or a number.
     strategy : {"mean", "median", "most_frequent", "constant"} or callable, default="mean"
-        The statistic, of the values that are there. Of several most frequent values, the smallest.
-        A callable gets them column by column, as 1-D arrays of the library of X.
+        The statistic of the present values that fills missing ones. If several values are most
+        frequent, the smallest is used. A callable gets the present values of a column as a 1-D
+        array in the library of X.
     fill_value : number or str, default=None
-        For "constant"; None stands for 0 (numbers) or "missing_value".
+        The value for "constant"; None is 0 for numbers, and "missing_value" otherwise.
     copy : bool, default=True
-        Whether `transform` leaves X as it is. Ours always does, scikit-learn's may write to X.
+        Whether `transform` must not write to X. gpuml never does; scikit-learn's code may.
     add_indicator : bool, default=False
         Whether `transform` appends, for each feature with missing values in `fit`, a column that
         is 1 where the value was missing.
     keep_empty_features : bool, default=False
-        Whether features without any value in `fit` are kept, filled with 0 (or `fill_value`).
+        Whether to keep features without any value in `fit`, and fill them with 0 (or `fill_value`).
 
     Attributes
     ----------
     statistics_ : array of shape (n_features,)
-        What missing values become; nan for features that are left out. In the library and on the
-        device of X; of the dtype of X for "median", else float64 (in CPU memory: object for
-        "constant").
+        The fill value of each feature; nan for features that are left out. It is in the library and
+        on the device of X, in the dtype of X for "median", and float64 otherwise (in CPU memory:
+        object for "constant").
     indicator_ : sklearn.impute.MissingIndicator or None
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     Examples
     --------

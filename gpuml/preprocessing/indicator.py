@@ -13,13 +13,13 @@ from gpuml.preprocessing.imputer import check_numeric, is_nan, mask_of
 class MissingIndicator(Transformer, sk.MissingIndicator):
     """Indicators of missing values, for features that had some in `fit`.
 
-    Arrays of CuPy, torch and other libraries are transformed on their device; scikit-learn
-    transforms data in CPU memory, strings and sparse rows included.
+    CuPy, torch and other arrays stay on their device; scikit-learn transforms data in CPU memory,
+    including strings and sparse matrices.
 
     Parameters
     ----------
     missing_values : number, nan, str, None or pandas.NA, default=nan
-        What stands for a missing value: nan (or pandas.NA) or a number, of device data.
+        The value that counts as missing. For device data: nan (or pandas.NA) or a number.
     features : {"missing-only", "all"}, default="missing-only"
         Whether features without missing values in `fit` are left out.
     sparse : bool or "auto", default="auto"
@@ -34,7 +34,7 @@ class MissingIndicator(Transformer, sk.MissingIndicator):
         Numbers of the features that are kept.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

@@ -20,13 +20,13 @@ class Normalizer(Transformer, sk.Normalizer):
     norm : {"l1", "l2", "max"}, default="l2"
         Sum of absolute values, root of the sum of squares, or largest absolute value.
     copy : bool, default=True
-        Whether `transform` leaves X as it is. Ours always does, scikit-learn's may write to X.
+        Whether `transform` must not write to X. gpuml never does; scikit-learn's code may.
 
     Attributes
     ----------
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     Examples
     --------

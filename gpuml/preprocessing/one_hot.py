@@ -25,24 +25,27 @@ from gpuml.preprocessing._places import wants_frame
 class OneHotEncoder(Encoder, sk.OneHotEncoder):
     """Encode each category of each feature as a column of 0 and 1.
 
-    Integers, bools and floats of CuPy, torch and other libraries are transformed on their device;
-    scikit-learn transforms data in CPU memory, strings included. Categories stay in CPU memory.
+    CuPy, torch and other arrays of numbers or bools stay on their device; scikit-learn transforms
+    data in CPU memory, including strings. Categories stay in CPU memory.
 
     Parameters
     ----------
     categories : "auto" or list of array-likes, default="auto"
-        Found in `fit`, or given for each feature, sorted.
+        The categories of each feature, sorted; "auto" finds them in `fit`.
     drop : {"first", "if_binary"}, array-like of shape (n_features,) or None, default=None
-        A category of each feature that gets no column.
+        Which category of each feature gets no column: the first, the first of features with two
+        categories, or the given ones. None drops none.
     sparse_output : bool, default=True
-        Whether `transform` gives a sparse matrix: of SciPy for data in CPU memory, of cupyx (CSR)
-        for CuPy arrays. For other device data only False will do.
+        Whether `transform` returns a sparse matrix: SciPy's for data in CPU memory, cupyx's (CSR)
+        for CuPy arrays. Other device data needs False.
     dtype : dtype, default=numpy.float64
-        Of the output, for any library.
+        dtype of the output.
     handle_unknown : {"error", "ignore", "infrequent_if_exist", "warn"}, default="error"
-        What `transform` does with a category that `fit` has not seen: raise, or give zeros.
+        What `transform` does with a category that `fit` has not seen: raise an error, or set all
+        columns of the feature to zero; "infrequent_if_exist" uses the column of rare categories.
     min_frequency, max_categories : default=None
-        Rare categories share a column.
+        Group rare categories in one column: those with fewer rows than `min_frequency` (a number or
+        a share of the rows), and the rarest ones beyond `max_categories` columns.
     feature_name_combiner : "concat" or callable, default="concat"
 
     Attributes
@@ -53,7 +56,7 @@ class OneHotEncoder(Encoder, sk.OneHotEncoder):
         Index of the category of each feature that gets no column.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     Examples
     --------

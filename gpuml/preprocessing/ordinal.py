@@ -13,23 +13,26 @@ from gpuml.preprocessing._categories import Encoder, one_of_each
 class OrdinalEncoder(Encoder, sk.OrdinalEncoder):
     """Encode categories as integers, in the order of the sorted categories.
 
-    Integers, bools and floats of CuPy, torch and other libraries are transformed on their device;
-    scikit-learn transforms data in CPU memory, strings included. Categories stay in CPU memory.
+    CuPy, torch and other arrays of numbers or bools stay on their device; scikit-learn transforms
+    data in CPU memory, including strings. Categories stay in CPU memory.
 
     Parameters
     ----------
     categories : "auto" or list of array-likes, default="auto"
-        Found in `fit`, or given for each feature, sorted where they are numbers.
+        The categories of each feature, sorted if they are numbers; "auto" finds them in `fit`.
     dtype : dtype, default=numpy.float64
-        Of the output, for any library.
+        dtype of the output.
     handle_unknown : {"error", "use_encoded_value"}, default="error"
-        What `transform` does with a category that `fit` has not seen.
+        What `transform` does with a category that `fit` has not seen: raise an error, or use
+        `unknown_value`.
     unknown_value : int or nan, default=None
-        What stands for such categories.
+        The number for unknown categories.
     encoded_missing_value : int or nan, default=nan
-        What stands for nan.
+        The number for missing values.
     min_frequency, max_categories : default=None
-        Rare categories share a number, behind those of the others.
+        Group rare categories under one number, after all others: those with fewer rows than
+        `min_frequency` (a number or a share of the rows), and the rarest ones beyond
+        `max_categories` numbers.
 
     Attributes
     ----------
@@ -37,12 +40,12 @@ class OrdinalEncoder(Encoder, sk.OrdinalEncoder):
         Categories of each feature, sorted, nan at the end; in CPU memory.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
-    OneHotEncoder : A column for each category.
-    TargetEncoder : The mean of the target for each category.
+    OneHotEncoder : Encode each category as a column.
+    TargetEncoder : Encode categories by the mean of the target.
 
     Examples
     --------

@@ -13,19 +13,19 @@ from gpuml.preprocessing._transformer import Transformer
 class PolynomialFeatures(Transformer, sk.PolynomialFeatures):
     r"""All products of features up to a degree, :math:`\prod_j x_j^{e_j}, \sum_j e_j \le d`.
 
-    Arrays of CuPy, torch and other libraries are transformed on their device; scikit-learn
-    transforms data in CPU memory, sparse rows included.
+    CuPy, torch and other arrays stay on their device; scikit-learn transforms data in CPU memory,
+    including sparse matrices.
 
     Parameters
     ----------
     degree : int or tuple (min_degree, max_degree), default=2
-        The largest sum of exponents, or the smallest and the largest one.
+        The largest degree (sum of exponents) of a product, or the smallest and the largest degree.
     interaction_only : bool, default=False
-        Whether no exponent may be above 1.
+        Whether to leave out products with an exponent above 1.
     include_bias : bool, default=True
-        Whether the first column is 1.
+        Whether to add a first column of ones.
     order : {"C", "F"}, default="C"
-        Order of the output in memory. "F" is written faster, and by columns.
+        Memory order of the output. "F" (by columns) is faster to compute.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class PolynomialFeatures(Transformer, sk.PolynomialFeatures):
     n_output_features_ : int
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     Examples
     --------

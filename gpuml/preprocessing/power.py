@@ -37,7 +37,7 @@ class PowerTransformer(Transformer, sk.PowerTransformer):
     standardize : bool, default=True
         Whether the mean is taken away and the standard deviation made 1.
     copy : bool, default=True
-        Whether `transform` leaves X as it is. Ours always does, scikit-learn's may write to X.
+        Whether `transform` must not write to X. gpuml never does; scikit-learn's code may.
 
     Attributes
     ----------
@@ -45,7 +45,7 @@ class PowerTransformer(Transformer, sk.PowerTransformer):
         In the library, on the device and of the dtype of X.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

@@ -33,24 +33,25 @@ class QuantileTransformer(Transformer, sk.QuantileTransformer):
 
     .. math:: z_j = G^{-1}(\hat F_j(x_j))
 
-    for the distribution function :math:`\hat F_j` of the training rows, linear between
-    `n_quantiles` quantiles, and G of the output. Arrays of CuPy, torch and other libraries are
-    worked on where they are, column by column sorted; data in CPU memory, sparse rows included, is
-    scikit-learn's work.
+    where :math:`\hat F_j` is the distribution function of the training rows, linear between
+    `n_quantiles` quantiles, and G that of the output. CuPy, torch and other arrays stay on their
+    device, where columns are sorted; scikit-learn does the work for data in CPU memory, including
+    sparse matrices.
 
     Parameters
     ----------
     n_quantiles : int, default=1000
-        Of each feature; at most as many as rows.
+        Number of quantiles per feature; at most the number of rows.
     output_distribution : {"uniform", "normal"}, default="uniform"
     ignore_implicit_zeros : bool, default=False
-        Whether zeros that sparse rows do not hold are left out. Only for data in CPU memory.
+        Whether to leave out the zeros that a sparse matrix does not store. Only for data in CPU
+        memory.
     subsample : int or None, default=10000
-        From so many rows, drawn at random, quantiles are found if there are more.
+        Compute quantiles from at most this many randomly drawn rows; None uses all rows.
     random_state : int, RandomState instance or None, default=None
-        For this draw, which is scikit-learn's.
+        Seed of `subsample`; the same rows are drawn as in scikit-learn.
     copy : bool, default=True
-        Whether `transform` leaves X as it is. Ours always does, scikit-learn's may write to X.
+        Whether `transform` must not write to X. gpuml never does; scikit-learn's code may.
 
     Attributes
     ----------
@@ -58,14 +59,14 @@ class QuantileTransformer(Transformer, sk.QuantileTransformer):
     quantiles_ : array of shape (n_quantiles_, n_features)
         In the library and on the device of X, float64.
     references_ : ndarray of shape (n_quantiles_,)
-        Which quantiles these are, from 0 to 1, in CPU memory.
+        The levels of the quantiles, from 0 to 1, in CPU memory.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
-    PowerTransformer : By a smooth function with one parameter.
+    PowerTransformer : Make features more normal by a smooth function with one parameter.
 
     References
     ----------

@@ -22,22 +22,22 @@ class RobustScaler(Transformer, sk.RobustScaler):
 
     .. math:: z_j = (x_j - q_j(1/2)) / (q_j(b) - q_j(a))
 
-    for quantiles q of the values that are not nan. Arrays of CuPy, torch and other libraries are
-    worked on where they are, column by column sorted; data in CPU memory, sparse rows included, is
-    scikit-learn's work.
+    where q are quantiles of the values that are not nan. CuPy, torch and other arrays stay on their
+    device, where columns are sorted; scikit-learn does the work for data in CPU memory, including
+    sparse matrices.
 
     Parameters
     ----------
     with_centering : bool, default=True
-        Whether the median is taken away.
+        Whether to subtract the median.
     with_scaling : bool, default=True
-        Whether features are divided.
+        Whether to divide by the distance of the two quantiles.
     quantile_range : tuple (a, b), 0 <= a <= b <= 100, default=(25.0, 75.0)
-        In percent.
+        The two quantiles, in percent.
     copy : bool, default=True
-        Whether `transform` leaves X as it is. Ours always does, scikit-learn's may write to X.
+        Whether `transform` must not write to X. gpuml never does; scikit-learn's code may.
     unit_variance : bool, default=False
-        Whether the distance is that of a normal distribution of variance 1.
+        Whether to rescale so that normally distributed features get variance 1.
 
     Attributes
     ----------
@@ -47,11 +47,11 @@ class RobustScaler(Transformer, sk.RobustScaler):
         Distances of the quantiles; one within rounding of 0 counts as 1.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
-    StandardScaler : By mean and standard deviation.
+    StandardScaler : Scale by mean and standard deviation.
 
     Examples
     --------

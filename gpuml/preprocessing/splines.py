@@ -15,29 +15,30 @@ from gpuml.preprocessing._weighted_quantiles import weighted_quantiles
 
 
 class SplineTransformer(Transformer, sk.SplineTransformer):
-    r"""The values of B-splines :math:`B_{jk}` of each feature, :math:`z_{jk} = B_{jk}(x_j)`.
+    r"""Replace each feature by the values of B-splines, :math:`z_{jk} = B_{jk}(x_j)`.
 
-    Arrays of CuPy, torch and other libraries are transformed on their device; scikit-learn
-    transforms data in CPU memory. Splines stay in CPU memory.
+    CuPy, torch and other arrays are transformed on their device; scikit-learn transforms data in
+    CPU memory. The splines themselves stay in CPU memory.
 
     Parameters
     ----------
     n_knots : int, default=5
-        How many, unless `knots` are given.
+        Number of knots per feature, unless `knots` is an array.
     degree : int, default=3
-        Of the polynomials between knots.
+        Degree of the polynomials between knots.
     knots : {"uniform", "quantile"} or array-like of shape (n_knots, n_features), default="uniform"
-        At the same distance, at quantiles, or where they are given.
+        Positions of the knots: evenly spaced, at quantiles of the feature, or given.
     extrapolation : {"error", "constant", "linear", "continue", "periodic"}, default="constant"
-        What becomes of values beyond the first and the last knot.
+        What to do with values below the first or above the last knot.
     include_bias : bool, default=True
-        Whether the last spline of each feature is kept. All of a feature sum to 1.
+        Whether to keep the last spline of each feature. It is redundant beside an intercept: the
+        splines of a feature sum to 1.
     order : {"C", "F"}, default="C"
-        Order of the output in memory, of data in CPU memory.
+        Memory order of the output; only for data in CPU memory.
     handle_missing : {"error", "zeros"}, default="error"
-        What becomes of nan.
+        Whether nan raises an error, or becomes zeros in all splines.
     sparse_output : bool, default=False
-        Whether `transform` gives a sparse matrix; only for data in CPU memory.
+        Whether `transform` returns a sparse matrix; only for data in CPU memory.
 
     Attributes
     ----------
@@ -46,12 +47,12 @@ class SplineTransformer(Transformer, sk.SplineTransformer):
     n_features_out_ : int
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
-    KBinsDiscretizer : Steps between edges.
-    PolynomialFeatures : Powers and products.
+    KBinsDiscretizer : Divide features into bins.
+    PolynomialFeatures : Powers and products of features.
 
     Examples
     --------

@@ -24,21 +24,20 @@ class StandardScaler(Scaler, sk.StandardScaler):
     .. math:: z_j = (x_j - m_j) / s_j, \qquad m_j = \sum_i w_i x_{ij} / \sum_i w_i, \qquad
         s_j^2 = \sum_i w_i (x_{ij} - m_j)^2 / \sum_i w_i
 
-    Sums run over values that are not nan. Arrays of CuPy, torch and other libraries are worked on
-    where they are, with float64 sums whatever their dtype; data in CPU memory is scikit-learn's
-    work.
+    Sums leave out nan. CuPy, torch and other arrays stay on their device, with float64 sums for
+    every dtype; scikit-learn does the work for data in CPU memory.
 
-    In a `gpuml.model_selection` search over a pipeline, scalers of all candidates are fitted to
-    all splits from the moments that the linear model at its end needs anyway.
+    In a `gpuml.model_selection` search over a pipeline, the scalers of all candidates are fitted on
+    all splits from the moments that the linear model after them needs anyway.
 
     Parameters
     ----------
     copy : bool, default=True
-        Whether `transform` leaves X as it is; False lets it write to X where it can.
+        Whether `transform` must not write to X.
     with_mean : bool, default=True
         Whether to subtract the mean m. Sparse rows need False.
     with_std : bool, default=True
-        Whether to divide by s. Of a constant feature, s counts as 1.
+        Whether to divide by the standard deviation s; for a constant feature, s counts as 1.
 
     Attributes
     ----------
@@ -46,18 +45,19 @@ class StandardScaler(Scaler, sk.StandardScaler):
         s, float64, in the library and on the device of the X of the last fit; None for
         ``with_std=False``.
     mean_ : array of shape (n_features,) or None
-        m, likewise; None if neither mean nor variance is asked for.
+        m, likewise; None if both `with_mean` and `with_std` are False.
     var_ : array of shape (n_features,) or None
         s^2 as computed, also of constant features.
     n_samples_seen_ : number or array of shape (n_features,)
-        Sum of weights, or number of rows; per feature where the numbers of nan differ.
+        Sum of the weights, or number of rows; per feature if features have different numbers of
+        nan.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
-    MinMaxScaler, MaxAbsScaler : Scaling by extrema.
+    MinMaxScaler, MaxAbsScaler : Scale by minimum and maximum.
 
     References
     ----------

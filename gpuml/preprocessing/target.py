@@ -25,44 +25,45 @@ class TargetEncoder(Encoder, sk.TargetEncoder):
     .. math:: z_c = \lambda_c \bar y_c + (1 - \lambda_c) \bar y, \quad
         \lambda_c = n_c / (n_c + m)
 
-    for a category c of :math:`n_c` rows and a smoothing m, which is
-    :math:`\sigma_c^2 / \sigma^2` for "auto". `fit_transform` gives each row what rows of the other
-    folds say. Integers, bools and floats of CuPy, torch and other libraries stay on their
-    device; scikit-learn transforms data in CPU memory, strings included. Categories and means stay
-    in CPU memory.
+    for a category c of :math:`n_c` rows and a smoothing m, which is :math:`\sigma_c^2 / \sigma^2`
+    for "auto". `fit_transform` encodes each row with means over the rows of the other folds
+    (cross-fitting), so that its own target does not leak into it. CuPy, torch and other arrays of
+    numbers or bools stay on their device; scikit-learn transforms data in CPU memory, including
+    strings. Categories and means stay in CPU memory.
 
     Parameters
     ----------
     categories : "auto" or list of array-likes, default="auto"
-        Found in `fit`, or given for each feature, sorted where they are numbers.
+        The categories of each feature, sorted if they are numbers; "auto" finds them in `fit`.
     target_type : {"auto", "continuous", "binary", "multiclass"}, default="auto"
-        Of several classes, each feature becomes a column for each class.
+        Kind of target. For "multiclass", each feature becomes one column per class.
     smooth : "auto" or float, default="auto"
-        The larger, the closer to the mean of all.
+        The smoothing m, in rows: the larger, the closer encodings are to the overall mean.
     cv : int, splitter or iterable, default=5
         The folds of `fit_transform`.
     shuffle, random_state
-        scikit-learn is going to remove them: give `cv` a splitter instead.
+        Deprecated in scikit-learn: pass a splitter as `cv` instead.
 
     Attributes
     ----------
     encodings_ : list of ndarrays
-        What each category becomes, for each feature, and class of several; in CPU memory.
+        The encoding of each category, per feature (and per class, if there are several), in CPU
+        memory.
     categories_ : list of ndarrays
-        Sorted, nan at the end; in CPU memory.
+        The categories of each feature, sorted, with nan at the end, in CPU memory.
     target_type_ : str
     target_mean_ : float, or ndarray of shape (n_classes,)
-        What unknown categories become.
+        Overall mean of the target, which encodes unknown categories.
     classes_ : ndarray or None
         In CPU memory.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
-    OrdinalEncoder : The number of each category.
-    OneHotEncoder : A column for each category.
+    OrdinalEncoder : Encode categories as integers.
+    OneHotEncoder : Encode each category as a column.
 
     References
     ----------

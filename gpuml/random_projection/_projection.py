@@ -189,7 +189,7 @@ class GaussianRandomProjection(RandomProjection, sk.GaussianRandomProjection):
         Only with `compute_inverse_components`; likewise.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------
@@ -210,7 +210,7 @@ class GaussianRandomProjection(RandomProjection, sk.GaussianRandomProjection):
 
 
 class SparseRandomProjection(RandomProjection, sk.SparseRandomProjection):
-    r"""Project rows by a random matrix with few numbers that are not 0, :math:`Z = X C'`.
+    r"""Project rows by a sparse random matrix, :math:`Z = X C'`.
 
     The entries of C are 0, or :math:`\pm \sqrt{1 / (d k)}` with the probability d, for k
     components. scikit-learn draws C by NumPy, so that a seed gives the same matrix everywhere;
@@ -242,7 +242,7 @@ class SparseRandomProjection(RandomProjection, sk.SparseRandomProjection):
         Only with `compute_inverse_components`.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

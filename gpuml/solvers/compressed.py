@@ -312,7 +312,7 @@ def more_values(values: Array, count: int) -> Array:
 
 
 class ErrorEstimate(NamedTuple):
-    """How far an approximation ``U S V`` of A may be off; see `error_estimate`.
+    """Estimated error of an approximation ``U S V`` of A; see `error_estimate`.
 
     Attributes
     ----------

@@ -54,20 +54,20 @@ class LinearSVC(LinearClassifier, LinearMachine, sk.LinearSVC):
     Parameters
     ----------
     penalty : {"l1", "l2"}, default="l2"
-        "l1" goes with ``loss="squared_hinge"`` only.
+        "l1" needs ``loss="squared_hinge"``.
     loss : {"hinge", "squared_hinge"}, default="squared_hinge"
     dual : "auto" or bool, default="auto"
-        Both problems have one optimum: the choice has no effect, but for the combinations that
-        scikit-learn's class has no solver for, which are errors.
+        Has no effect, because both problems have the same optimum. Combinations for which
+        scikit-learn's class has no solver raise an error.
     tol : float, default=1e-4
         Bound on the largest component of the gradient of the objective over C times the sum of s.
         Without effect with ``loss="hinge"``.
     C : float > 0, default=1.0
         Inverse strength of the penalty.
     multi_class : {"ovr", "crammer_singer"}, default="ovr"
-        "crammer_singer" is scikit-learn's work, with data in CPU memory.
+        For "crammer_singer", scikit-learn does the work, with data in CPU memory.
     fit_intercept : bool, default=True
-        Whether b is fitted or 0.
+        Whether to fit the intercept b; otherwise it is 0.
     intercept_scaling : float > 0, default=1.0
         The larger, the less b is penalised.
     class_weight : dict, "balanced" or None, default=None
@@ -92,7 +92,7 @@ class LinearSVC(LinearClassifier, LinearMachine, sk.LinearSVC):
         Passes over all rows, or interior-point steps, of the machine that took most.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

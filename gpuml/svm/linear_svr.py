@@ -55,7 +55,7 @@ class LinearSVR(LinearPredictor, LinearMachine, sk.LinearSVR):
         Inverse strength of the penalty.
     loss : {"epsilon_insensitive", "squared_epsilon_insensitive"}, default="epsilon_insensitive"
     fit_intercept : bool, default=True
-        Whether b is fitted or 0.
+        Whether to fit the intercept b; otherwise it is 0.
     intercept_scaling : float > 0, default=1.0
         The larger, the less b is penalised.
     dual : "auto" or bool, default="auto"
@@ -78,7 +78,7 @@ class LinearSVR(LinearPredictor, LinearMachine, sk.LinearSVR):
         Passes over all rows, or interior-point steps.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Only where the columns of X have string names.
+        Set only if all columns of X have string names.
 
     See Also
     --------

@@ -30,62 +30,61 @@ def svd_compressed(
     return_error: bool = False,
     client: Client | None = None,
 ) -> Any:
-    r"""Leading singular values and vectors of a dask array, with one reading for each power step.
+    r"""Find leading singular values and vectors of a dask array, with one pass per power iteration.
 
     .. math:: A \approx U \mathrm{diag}(s) V
 
-    where A is `a`, its columns centred and scaled if asked for. Parameters, their order and the
-    results are those of `dask.array.linalg.svd_compressed`, which multiplies by A and by its
-    transposed in turn. Here both are done in one visit of each chunk, so that A is read
-    ``n_power_iter + 1`` times, where Dask reads it ``2 n_power_iter + 2`` times. Once more before
-    that where means or scales are to be found or values may be missing, once more for u (for v of a
-    matrix with more columns than rows), and once more with `return_error`. What is standardised, or
-    decoded, is so in blocks that stay in cache.
+    where A is `a`, with centred and scaled columns if you choose `center` and `scale`. Parameters,
+    their order and results are those of `dask.array.linalg.svd_compressed`. Dask multiplies by A
+    and by its transpose in turn, and so reads A ``2 n_power_iter + 2`` times. This function does
+    both in one visit of each chunk, and reads A ``n_power_iter + 1`` times. It reads A once more to
+    find means or scales, or if values may be missing; once more for u (for v, if there are more
+    columns than rows); and once more with `return_error`. Blocks are standardised and decoded in
+    the cache.
 
     Parameters
     ----------
     a : dask array of shape (n, p)
         Chunks of NumPy or CuPy arrays, or of `gpuml.encodings.Packed` codes, whose missing values
         become the mean of their column. Both dimensions may be chunked, in any way. A task works on
-        all chunks of some rows, or of some columns where there are more of these than rows; so
-        chunks that have all of the shorter side are best.
+        all chunks of some rows, or of some columns if there are more columns than rows. So chunks
+        that span the shorter side are best.
     k : int
-        Singular values that are wanted, at most min(n, p).
+        Number of singular values to find, at most min(n, p).
     iterator : {"power", "QR"}, default="power"
-        Kept for Dask's sake: the block is orthonormalised in float64 after every visit, which is
-        "QR", and costs next to nothing.
+        Has no effect: the block is always orthonormalised after every visit, as "QR" does, in
+        float64. This costs next to nothing.
     n_power_iter : int, default=2
-        Power iterations. The error falls with them like :math:`(\sigma_{k+1} / \sigma_j)^{2 q}`.
-        Dask's default is 0; a step costs one visit here and two there.
+        Number q of power iterations: the error falls like :math:`(\sigma_{k+1} / \sigma_j)^{2 q}`.
+        Each costs one visit of A (in Dask two). Dask's default is 0.
     n_oversamples : int, default=10
-        Random vectors beyond k.
+        Number of random vectors beyond k.
     seed : int, RandomState, Generator or None, default=None
-        Of the first vectors. An integer gives the same result for any chunks, on any workers, but
-        for rounding. From the generators of NumPy and of dask.array one integer is drawn, which
-        takes the place of the seed.
+        Seed of the random vectors. An integer gives the same result, up to rounding, for any chunks
+        and workers. From a generator of NumPy or dask.array, one integer is drawn as the seed.
     compute : bool, default=False
-        False returns a graph, which any scheduler can run; it keeps all chunks of `a` in memory
-        until the last visit, unless they are on the workers anyway. True computes everything now,
-        visit by visit, on the cluster if there is a client, and returns results that are computed.
-        Rows that fit into the memory of the workers are read once and kept there meanwhile; others
-        are read again for each visit, which is what ``compute=True`` means in Dask. On GPU workers
-        all visits are one task for each worker, and sums go from GPU to GPU.
+        False returns lazy arrays, which any scheduler can compute; all chunks of `a` then stay in
+        memory until the last visit. True computes everything now, visit by visit, on the cluster if
+        there is a client, and returns computed arrays. If the rows fit into the memory of the
+        workers, they are read once and stay there during the call; otherwise they are read again
+        for each visit, as by ``compute=True`` in Dask. On GPU workers, all visits are one task per
+        worker, and sums go from GPU to GPU.
     coerce_signs : bool, default=True
-        Whether signs are chosen so that no row of v has a negative sum.
+        Whether to choose signs so that no row of v has a negative sum.
     random_state : int, RandomState, Generator or None, default=None
-        The same as `seed`, as scikit-learn calls it.
+        scikit-learn's name for `seed`.
     center : bool or array-like of shape (p,), default=False
-        Subtracted from the columns: True is their mean.
+        What to subtract from the columns; True is their mean.
     scale : {None, "std", "patterson"} or array-like of shape (p,), default=None
-        What columns are divided by; see `gpuml.linalg.svd_compressed`.
+        What to divide the columns by; see `gpuml.linalg.svd_compressed`.
     dtype : {None, "float32", "float64"}, default=None
-        Of the products within a block, and of the results; sums are float64. None is float32 for
-        float32 data, packed codes and integers of 8 bits, else float64.
+        Precision of the products within a block, and of the results; sums are float64. None is
+        float32 for float32 data, packed codes and 8-bit integers, and float64 otherwise.
     return_error : bool, default=False
-        Whether an `gpuml.linalg.ErrorEstimate` is returned too.
+        Whether to return a `gpuml.linalg.ErrorEstimate` too.
     client : distributed.Client, default=None
-        For ``compute=True``. None is the current client, or without one Dask's scheduler in this
-        process.
+        The client for ``compute=True``. None is the current client; if there is none, Dask's
+        scheduler in this process.
 
     Returns
     -------
@@ -101,14 +100,14 @@ def svd_compressed(
     Raises
     ------
     TypeError
-        If `a` is no dask array of real numbers, or a parameter is of another type.
+        If `a` is not a dask array of real numbers, or a parameter has a wrong type.
     ValueError
-        If a parameter is out of range, both `seed` and `random_state` are given, or chunk sizes are
-        unknown (call ``a.compute_chunk_sizes()``). When visits are computed, if there are nan or
-        infinite values.
+        If a parameter is out of range, if you pass both `seed` and `random_state`, or if chunk
+        sizes are unknown (call ``a.compute_chunk_sizes()``). When the result is computed, if there
+        are nan or infinite values.
     gpuml_dask.errors.ClusterError
-        With ``compute=True``, if the cluster has no workers, or lost rows that nobody can make
-        again. What can be made again is.
+        With ``compute=True``, if the cluster has no workers, or lost rows that no task can compute
+        again.
 
     See Also
     --------
@@ -116,18 +115,18 @@ def svd_compressed(
 
     Notes
     -----
-    A visit squares the spectrum: each one resolves singular values down to the root of the rounding
-    error, relative to the largest of those not resolved yet. With ``compute=True`` up to two visits
-    are added where the last singular value is that triplets. A graph cannot decide that; take more
-    power iterations for such matrices.
+    A visit works with squares: it resolves singular values down to the square root of the rounding
+    error, relative to the largest one that is not resolved yet. If the last of the k singular
+    values is below that, ``compute=True`` adds up to two visits. A lazy result cannot do this:
+    choose more power iterations for such matrices.
 
-    Where the rank of `a` is below k, the last singular values are 0, and the columns of u (the rows
-    of v of a matrix with more columns than rows) that go with them are 0 too.
+    If the rank of `a` is below k, the last singular values are 0, and so are their columns of u (or
+    their rows of v, if there are more columns than rows).
 
-    Where the chunks of some rows (columns) are several, and more than 2 GiB together, tasks work on
-    single chunks, so that none has to move; images of all rows move instead.
+    If some rows (or columns) have several chunks, of more than 2 GiB together, tasks work on single
+    chunks, so that no chunk moves between workers; products of the rows move instead.
 
-    gpuml's setting ``device`` holds for host chunks on workers with a GPU.
+    gpuml's setting ``device`` decides whether chunks in CPU memory go to the GPU of a worker.
 
     References
     ----------

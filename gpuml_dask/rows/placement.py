@@ -228,45 +228,46 @@ def place(
     numeric: bool = True,
     memory: int | str | None = None,
 ) -> Table:
-    """Put rows on the workers of a cluster, or take those that are there.
+    """Put rows on the workers of a cluster, to use them in several fits and searches.
 
     Parameters
     ----------
     X : array-like, DataFrame or sparse matrix of shape (n, p), or dask or Placed object
-        NumPy, CuPy, torch, pandas, polars, cuDF, SciPy sparse, lists: sent straight to workers,
-        once, in chunks of about 64 MiB. A dask array or DataFrame, `Delayed` objects and futures
-        (one for all rows, or a list of one per chunk): stay on the workers, and keep their chunks.
-        With Dask's setting ``array.backend`` "cupy" or ``dataframe.backend`` "cudf", NumPy arrays
-        or pandas DataFrames from here go on to the workers' GPUs.
+        NumPy, CuPy, torch, pandas, polars, cuDF, SciPy sparse data and lists are sent straight to
+        the workers, once, in chunks of about 64 MiB. Dask arrays and DataFrames, `Delayed` objects
+        and futures (one for all rows, or a list of one per chunk) stay on the workers, and keep
+        their chunks. With Dask's setting ``array.backend`` "cupy" or ``dataframe.backend`` "cudf",
+        workers move NumPy arrays or pandas DataFrames of this process to their GPUs.
     y : array-like of shape (n,) or (n, t), series, frame, or dask or Placed object, default=None
-        Is cut as X is, wherever it lives.
+        Targets; they get the chunks of X.
     columns : dict of str to (n,) or (n, t) array-like, default=None
-        More of the same, such as ``sample_weight``; None among them are left out.
+        Other columns by name, such as ``sample_weight``. Entries that are None are left out.
     client : distributed.Client, default=None
         None is the current client.
     chunks : int or sequence of int, default=None
-        Rows per chunk, or rows of each chunk. None leaves it to X.
+        Rows per chunk, or a list with the rows of each chunk. None keeps the chunks of X, or makes
+        chunks of about 64 MiB.
     numeric : bool, default=True
-        Whether X must be numbers or a frame. False also takes texts and rows of any shape.
+        Whether X must be numeric or a DataFrame. False also accepts texts and rows of any shape.
     memory : int, str or None, default=None
-        Bytes, such as "40GB", of the chunks of a Dask array or DataFrame X that stay on the
-        workers. Fits and searches compute its other chunks again in each pass; what needs all rows
-        in memory raises an error. "auto" is what searches and estimators do: as Dask's setting
-        ``gpuml.memory`` says. None keeps all chunks, as all other kinds of X are kept anyway.
+        How many bytes of the chunks of a dask array or DataFrame X stay on the workers, such as
+        "40GB". Fits and searches compute the other chunks again in each pass; fits that need all
+        rows in memory raise an error. "auto" uses Dask's setting ``gpuml.memory``, as searches and
+        estimators do. None keeps all chunks. Other kinds of X are always kept.
 
     Returns
     -------
     table : Table
-        To be closed. Its handles ``table.X``, ``table.y`` and ``table["sample_weight"]`` can be
-        placed again without another copy, while it is open.
+        Pass its handles ``table.X``, ``table.y`` and ``table["sample_weight"]`` to searches and
+        estimators, as often as you like: nothing is copied again. Close it to release the rows.
 
     Raises
     ------
     ValueError
-        For what scikit-learn refuses: lengths that differ, wrong number of axes, text. At once
-        where it is known, else when the workers have answered. Or if there is no client.
+        If scikit-learn rejects the data: lengths that differ, a wrong number of axes, text. Or if
+        there is no client.
     TypeError
-        For collections without rows, for ``np.matrix``, and if `client` is no client.
+        For collections without rows, for ``np.matrix``, and if `client` is not a client.
     ClusterError
         If the client is closed, there are no workers, or chunks are lost.
 

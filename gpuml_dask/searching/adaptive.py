@@ -37,9 +37,9 @@ class _Halving(ClusterSearch):
 class HalvingGridSearchCV(_Halving, halving.HalvingGridSearchCV):
     """Search over a grid of parameters by successive halving, on the workers of a Dask cluster.
 
-    Parameters, attributes and results are those of `gpuml.model_selection.HalvingGridSearchCV`;
-    how the cluster is used is as for `gpuml_dask.model_selection.GridSearchCV`. Rows are sent to a
-    worker once for all rounds; for each round it gets the indices of the rows drawn.
+    Parameters, attributes and results are those of `gpuml.model_selection.HalvingGridSearchCV`.
+    It uses the cluster like `gpuml_dask.model_selection.GridSearchCV`. Each worker gets the rows
+    once for all rounds, and for each round the indices of the sampled rows.
 
     Examples
     --------
@@ -59,9 +59,10 @@ class HalvingGridSearchCV(_Halving, halving.HalvingGridSearchCV):
 
 @with_parameters_of_one_device()
 class HalvingRandomSearchCV(_Halving, halving.HalvingRandomSearchCV):
-    """Search over candidates drawn from distributions by successive halving, on a Dask cluster.
+    """Search over randomly drawn candidates by successive halving, on a Dask cluster.
 
-    As `HalvingGridSearchCV`, with scikit-learn's `ParameterSampler` for candidates.
+    It works like `HalvingGridSearchCV`, except that scikit-learn's `ParameterSampler` draws the
+    candidates of the first round.
 
     Examples
     --------
@@ -83,16 +84,16 @@ class HalvingRandomSearchCV(_Halving, halving.HalvingRandomSearchCV):
 
 @with_parameters_of_one_device(ignored=("predict_meta", "predict_proba_meta", "transform_meta"))
 class HyperbandSearchCV(ClusterSearch, hyperband.HyperbandSearchCV):
-    """Search over candidates drawn from distributions by Hyperband, on a Dask cluster.
+    """Search over randomly drawn candidates by Hyperband, on the workers of a Dask cluster.
 
-    Candidates, tables and winners are those of `gpuml.model_selection.HyperbandSearchCV` for the
-    same chunks of rows. Chunks of Dask's collections are the blocks of `partial_fit`, and stay on
-    their workers (`chunk_size` None follows them; X that is no collection of Dask is one block). A
-    model goes to the next block, as a task that begins with the state which the last one left. So
-    what dies with a worker is trained again, and gives the same. All brackets run at the same time.
+    Candidates, results and the best model are those of `gpuml.model_selection.HyperbandSearchCV`
+    for the same chunks of rows. With ``chunk_size=None``, each chunk of a dask collection is the
+    data of one call of `partial_fit`, and stays on its worker; other data is one chunk. Each call
+    is a task that continues from the model of the task before. If a worker dies, its tasks run
+    again with the same results. All brackets run at the same time.
 
-    `checkpoint` and `fit_timeout` must be None where models learn call by call: their states are
-    not stored, and no task is a fit.
+    `checkpoint` and `fit_timeout` must be None if models are trained by `partial_fit`, because
+    models between calls are not stored, and a fit is many tasks.
 
     Examples
     --------

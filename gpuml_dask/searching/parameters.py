@@ -10,38 +10,39 @@ Search = TypeVar("Search", bound=type)
 
 OF_CLUSTER = """\
 client : distributed.Client, address, cluster or None, default=None
-    None is the current client. Without any, the search runs in this process. Pickles hold the
-    address of its scheduler.
+    The cluster to use. None is the current client; if there is none, the search runs in this
+    process. Pickles of the search store the address of the scheduler.
 workers : str or list of str, default=None
-    Addresses, names or hosts of the workers that do the work; None is all of them.
+    Addresses, names or hosts of the workers to use; None is all of them.
 priority : int, default=None
-    Of its tasks. Of all that wait, those of the highest number run first; without one it is 0.
+    Dask's priority of the tasks of this search: of all waiting tasks, those with the highest
+    number run first. None is 0.
 resources : dict of str to float, default=None
-    Of Dask, that each fit asks for, such as ``{"memory": 8e9}``; only workers that declare them
-    fit. These three are passed to Dask as they are (`dask.annotate`).
+    Dask resources that each fit needs, such as ``{"memory": 8e9}``. Only workers that declare
+    them run fits. Dask gets `workers`, `priority` and `resources` as they are (`dask.annotate`).
 fit_timeout : float, default=None
-    Seconds that a fit may take, of one candidate on one split, with its scores. One that takes
-    longer gets `error_score`: its worker, which needs a nanny, is restarted. Fits in one task
-    may take so much each; if it takes longer, they run again one by one, each with this limit.
-    The refit has no limit, and fits over divided rows have none, with a warning.
+    The most seconds for a fit of one candidate on one split, with its scores. A fit that takes
+    longer gets `error_score`, and its worker, which needs a nanny, restarts. A task of several
+    fits may take this long for each of them; if it takes longer, its fits run again one by one.
+    The refit has no limit. Fits with divided rows have none either, and give a warning.
 scheduler : Client, address or str, default=None
-    As in dask-ml: what `client` is, or "threads", "sync", "processes" for a search in this
-    process.
+    The same as `client`, for code written for dask-ml; or "threads", "sync" or "processes" for a
+    search in this process.
 cache_cv : bool, default=True
-    Is ignored: folds are always taken out of rows that are on the worker.
+    Ignored: workers always take folds from the rows that they have.
 iid : bool, default="deprecated"
-    Is ignored, with a warning.
+    Ignored, with a warning.
 """
 IGNORED = """\
 {} : array or DataFrame, default=None
-    Are ignored: dask-ml's class needs them where it can't infer what a model returns.
+    Ignored: only dask-ml's class needs them, if it cannot infer what a model returns.
 """
 ON_CLUSTER = """
 On a cluster, `n_jobs` and `pre_dispatch` have no effect: Dask's workers and threads decide.
-`error_score` is also the score of a fit that takes longer than `fit_timeout`, or ends the process
-that runs it. `return_predictions` and ``cv="oob"`` are a ValueError. `cv_results_` has "worker" and
-"device" of each candidate too, and `dask_graph_` what was done and what each part needed;
-`visualize` draws it.
+A fit that takes longer than `fit_timeout`, or kills its worker, gets `error_score`.
+`return_predictions` and ``cv="oob"`` raise a ValueError. `cv_results_` also has the "worker" and
+"device" of each candidate. `dask_graph_` holds the tasks that ran and what each needed; `visualize`
+draws it.
 """
 
 

@@ -31,19 +31,19 @@ from gpuml_dask.searching.parameters import with_parameters_of_one_device
 from gpuml_dask.searching.session import Session, computed, draw, graph_of, score_there
 
 IID = (
-    "iid= has no effect and will be refused one day: means of scores give every fold the same "
-    "weight, as scikit-learn's searches do since 0.24. Leave it out; for means weighted by the "
-    "sizes of folds, choose the best candidate with a function, refit=."
+    "iid= has no effect, and a later version will reject it: mean scores weight all folds equally, "
+    "as in scikit-learn since 0.24. Leave it out. To weight folds by their sizes, pass a function "
+    "as refit=, which chooses the best candidate."
 )
 
 NO_PREDICTIONS = (
-    "return_predictions is for a search without a cluster: workers send scores alone. Leave it "
+    "return_predictions is for a search without a cluster: workers return scores only. Leave it "
     "out, or use gpuml.model_selection.GridSearchCV."
 )
 STORED = (
-    "Rows of gpuml.read_parquet and its like are read by one process: use the search of the same "
-    "name in gpuml.model_selection. On a cluster, pass a collection that its workers read, such as "
-    "dask.dataframe.read_parquet(path)."
+    "Rows of gpuml.read_parquet and similar functions are read by one process: use the search of "
+    "the same name in gpuml.model_selection. On a cluster, pass a collection that its workers "
+    "read, such as dask.dataframe.read_parquet(path)."
 )
 NEEDS_CLUSTER = (
     "workers=, priority=, resources= and fit_timeout= need a cluster: start one with "
@@ -100,13 +100,13 @@ class ClusterSearch(OnePassSearch):
         Parameters
         ----------
         X : array-like, DataFrame, or dask array, dask DataFrame, Delayed, Future, list of these
-            What is on workers stays there. What is here is sent to workers once.
+            Rows on workers stay there. Rows of this process are sent to the workers once.
         y : array-like, or one of those of Dask, default=None
-            Is brought here where splits depend on it: for classifiers, unless `cv` is a splitter
-            that does not look at y.
+            The target. It is copied to this process if the splits depend on it: for classifiers,
+            unless `cv` is a splitter that does not use y.
         **params : dict
-            `sample_weight`, `groups` and what else `fit` takes, as for scikit-learn's searches.
-            `groups` are brought here.
+            `sample_weight`, `groups` and other parameters of `fit`, as for scikit-learn's
+            searches. `groups` are copied to this process.
 
         Returns
         -------
@@ -121,7 +121,7 @@ class ClusterSearch(OnePassSearch):
         FitTimeoutError
             If a fit takes longer than `fit_timeout`, and `error_score` is "raise".
         ValueError
-            As of scikit-learn's searches. A failed fit leaves the search as it was.
+            If scikit-learn's searches would raise it. A failed fit leaves the search as it was.
         """
         check_fit_timeout(self.fit_timeout)
         if self.iid != "deprecated":
@@ -152,22 +152,23 @@ class ClusterSearch(OnePassSearch):
         return self
 
     def explain(self, X, y=None, **params):
-        """Tell what `fit` is going to do with these rows on the cluster, without fitting anything.
+        """Return the plan of a `fit` to these rows on the cluster, without fitting anything.
 
         Parameters
         ----------
         X, y, **params
-            As for `fit`. Lazy rows are computed, and stay on workers meanwhile, as `fit` would.
+            As for `fit`. Like `fit`, this computes lazy rows, and keeps them on the workers until
+            it returns.
 
         Returns
         -------
         explanation : Explanation
-            As of `gpuml.model_selection.GridSearchCV.explain`; the rate is that of a worker.
+            As for `gpuml.model_selection.GridSearchCV.explain`; the speed is that of a worker.
 
         Raises
         ------
         ClusterError, ValueError
-            As of `fit`.
+            As for `fit`.
         """
         check_fit_timeout(self.fit_timeout)
         with client_for(self.client, self.scheduler) as client, dask.annotate(**asked_by(self)):
@@ -218,12 +219,12 @@ class ClusterSearch(OnePassSearch):
         return results
 
     def visualize(self, filename="mydask", format=None, **kwargs):
-        """Draw what the last fit did, as Dask draws task graphs.
+        """Draw the tasks of the last fit as a graph, with Dask and graphviz.
 
         Parameters
         ----------
         filename : str or None, default="mydask"
-            The file to write, without its extension; None writes none.
+            The file to write, without its extension; None writes no file.
         format : {"png", "pdf", "dot", "svg", "jpeg", "jpg"}, default=None
             None is "png".
         **kwargs : dict
@@ -232,7 +233,7 @@ class ClusterSearch(OnePassSearch):
         Returns
         -------
         image : IPython.display.Image, IPython.display.SVG or None
-            None without IPython, and of formats that it cannot show ("dot", "pdf").
+            None without IPython, or if it cannot show the format ("dot", "pdf").
 
         Raises
         ------
@@ -260,10 +261,10 @@ class ClusterSearch(OnePassSearch):
     # ------------------------------------------------------------ rows of Dask
 
     def score(self, X, y=None, **params):
-        """The best model's score of given rows; those of Dask are scored on workers.
+        """Score of the best model on the given rows; workers score dask collections.
 
-        R2 and accuracy (``scoring=None``) are computed block by block; for others the rows are
-        brought together on one worker.
+        R2 and accuracy (``scoring=None``) are computed block by block. For other scores, all rows
+        are copied to one worker.
         """
         if not any(map(lives_on_workers, (X, y, *params.values()))):
             return super().score(X, y, **params)
@@ -276,13 +277,23 @@ class ClusterSearch(OnePassSearch):
                 return super().score(X, y, **params)
             return score_there(client, self, X, y, params)
 
-    predict = _of_best("predict", "Predictions of the best model; of Dask's rows lazily, by block.")
-    predict_proba = _of_best("predict_proba", "Probabilities of classes; as `predict`.")
-    predict_log_proba = _of_best("predict_log_proba", "Their logarithms; as `predict`.")
-    decision_function = _of_best("decision_function", "Decision values; as `predict`.")
-    transform = _of_best("transform", "Rows transformed by the best model; as `predict`.")
-    inverse_transform = _of_best("inverse_transform", "Rows before `transform`; as `predict`.")
-    score_samples = _of_best("score_samples", "Scores of single rows; as `predict`.")
+    predict = _of_best("predict", "Predictions of the best model; lazy for dask collections.")
+    predict_proba = _of_best(
+        "predict_proba", "Class probabilities from the best model; see `predict`."
+    )
+    predict_log_proba = _of_best(
+        "predict_log_proba", "Log-probabilities of the classes; see `predict`."
+    )
+    decision_function = _of_best(
+        "decision_function", "Decision values of the best model; see `predict`."
+    )
+    transform = _of_best("transform", "Rows transformed by the best model; see `predict`.")
+    inverse_transform = _of_best(
+        "inverse_transform", "The inverse of `transform` of the best model; see `predict`."
+    )
+    score_samples = _of_best(
+        "score_samples", "Scores of single rows by the best model; see `predict`."
+    )
 
 
 def _address(client):
@@ -297,14 +308,15 @@ def _address(client):
 class GridSearchCV(ClusterSearch, one_device.GridSearchCV):
     """Exhaustive search over a grid of parameters, on the workers of a Dask cluster.
 
-    Parameters, attributes and results are those of scikit-learn's class of this name; scores are
-    those of `gpuml.model_selection.GridSearchCV`. Candidates that an estimator can fit together are
-    one unit of work; other units are candidates on one split. A worker that gets units gets all
-    rows, once for the search. From 64 MiB on, rows of what can be fitted from sums over rows stay
-    divided instead, and scores may differ from those of one device by rounding. Either way those of
-    gpuml's estimators are the same to the last bit on any workers, and when workers die meanwhile.
+    Parameters, attributes and results are those of scikit-learn's class of this name, and scores
+    those of `gpuml.model_selection.GridSearchCV`. A task fits all candidates that the estimator can
+    fit together, or some candidates on one split. Each worker that gets tasks gets all rows, once.
+    If the rows take 64 MiB or more, and models can be fitted from sums over rows, the rows stay
+    divided over the workers instead, and scores may differ from those of one device by rounding.
+    In both cases, scores of gpuml's estimators are the same, bit for bit, on any number of workers
+    of one kind, also if workers die.
 
-    Arguments of dask-ml's class of this name are taken too.
+    It also accepts the arguments of dask-ml's class of this name.
 
     Examples
     --------
@@ -324,10 +336,10 @@ class GridSearchCV(ClusterSearch, one_device.GridSearchCV):
 
 @with_parameters_of_one_device()
 class RandomizedSearchCV(ClusterSearch, one_device.RandomizedSearchCV):
-    """Search over candidates drawn from distributions, on the workers of a Dask cluster.
+    """Search over randomly drawn candidates, on the workers of a Dask cluster.
 
-    As `GridSearchCV`, with scikit-learn's `ParameterSampler` for candidates: the same
-    `random_state` gives the same candidates as scikit-learn's class of this name.
+    It works like `GridSearchCV`, except that scikit-learn's `ParameterSampler` draws the
+    candidates: the same `random_state` gives the candidates of scikit-learn's class of this name.
 
     Examples
     --------
