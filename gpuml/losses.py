@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import Array, device_of, is_numpy
+from gpuml._arrays import Array, device_of, is_numpy, itemsize
 
 # Larger exponents are clipped, so that no float32 or float64 sum overflows.
-LARGEST_EXPONENT = {"float32": 60.0, "float64": 600.0}
+LARGEST_EXPONENT = {4: 60.0, 8: 600.0}  # by bytes of a number: NumPy takes long to name a dtype
 # What losses, and their slopes downwards, are of margins that are no means: no step ends there, and
 # rows of weight 0 stay out of sums, as those of infinite slopes would not.
 BARRIER = 1e30
@@ -169,7 +169,7 @@ def _equal_shares(k, mean):
 
 def _exp(z, xp):
     """``exp(z)``, which stays finite: what no model of the minimum comes near is cut off."""
-    return xp.exp(xp.clip(z, max=LARGEST_EXPONENT[str(z.dtype).rpartition(".")[2]]))
+    return xp.exp(xp.clip(z, max=LARGEST_EXPONENT[itemsize(z.dtype)]))
 
 
 def _log(mean, xp):
@@ -187,12 +187,7 @@ def _cut(power, c):
 
 def _largest(power, c, z):
     """Where ``c z`` is cut off."""
-    return _largest_of(power, c, z.dtype)
-
-
-@cache  # asked for every block of rows, and NumPy takes long to name a dtype
-def _largest_of(power, c, dtype):
-    return _cut(power, c) * LARGEST_EXPONENT[str(dtype).rpartition(".")[2]]
+    return _cut(power, c) * LARGEST_EXPONENT[itemsize(z.dtype)]
 
 
 def _at_least(values, least):
@@ -321,7 +316,7 @@ def tweedie(power: float, link: str) -> Loss:
 
 def _cuda_log(power):
     def exponential(c):
-        largest = [_cut(power, c) * LARGEST_EXPONENT[each] for each in ("float32", "float64")]
+        largest = [_cut(power, c) * LARGEST_EXPONENT[each] for each in (4, 8)]
         return "exp(min(T({}) * z, sizeof(T) == 4 ? T({}) : T({})))".format(c, *largest)
 
     first, second = ("T(1)" if c == 0 else exponential(c) for c in (2.0 - power, 1.0 - power))

@@ -72,7 +72,7 @@ def make_cluster(
         the machine among the workers; None sets no limit.
     rmm_pool_size : "auto", int, float, str or None, default="auto"
         Initial size of the RMM pool of a GPU worker: bytes, a fraction of the GPU's memory, or a
-        string such as "40GB". "auto" is half of the free memory of the GPU that has least free, so
+        string such as "40GB". "auto" is half of what is free on the GPU that has least free, so
         that workers also start if other programs use the GPUs. The pool grows up to 90 % of the GPU
         (``rmm_maximum_pool_size`` sets another limit), and CuPy uses it too. None makes no pool.
         Ignored on the CPU.

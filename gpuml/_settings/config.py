@@ -107,7 +107,7 @@ def set_config(**settings: Unpack[Options]) -> None:
     solver_bytes : int or None, default=None
         The most bytes that an iterative solver uses for the models that it fits together, for
         curvatures and earlier steps. If candidates need more, they are fitted in several batches.
-        None is a quarter of the free memory of the device.
+        None is a quarter of the device's free memory.
     cache_bytes : int or None, default=None
         The most bytes of rows, transformed by the first steps of pipelines, that a search caches on
         each device and in CPU memory. If the cache is full, the least recently used rows leave
@@ -118,7 +118,7 @@ def set_config(**settings: Unpack[Options]) -> None:
         array that you fit many times is copied once. A copy lives as long as its NumPy array, and
         its content is compared before each use, so it is never out of date. 0 keeps none. None
         keeps copies only if dask-ml is loaded (its searches fit each fold many times), up to
-        `cache_bytes` or a quarter of the free memory of the device.
+        `cache_bytes` or a quarter of the device's free memory.
     progress : bool, default=False
         Whether searches show a progress bar (on standard error).
     fallback : {"warn", "error", "silent"}, default="warn"
