@@ -338,11 +338,12 @@ def _check_features(model, X, expected):
             "X.reshape(-1, 1) or X[:, None] if it has a single feature."
         )
     found = X.shape[1]
-    if expected is not None and found == found != expected:  # NaN: not known
-        raise ValueError(
-            f"X has {found} features, but {type(model).__name__} is expecting {expected} features "
-            "as input."
-        )
+    if expected is None or found != found or found == expected:  # NaN: not known
+        return
+    raise ValueError(
+        f"X has {found} features, but {type(model).__name__} is expecting {expected} features "
+        "as input."
+    )
 
 
 def _result_of_a_row(model, method, X):

@@ -105,9 +105,11 @@ class Stages:
 
     def found(self, Q: Delayed, total: Delayed) -> Delayed:
         """The triplets that a visit gave."""
-        job = self.job
-        how: dict[str, Any] = {"signs": job.signs, "is_wide": self.matrix.is_wide, "seed": job.seed}
-        return self._small("triplets", partial(work.first_triplets, plan=job.plan, **how), Q, total)
+        job, is_wide = self.job, self.matrix.is_wide
+        finish = partial(
+            work.first_triplets, plan=job.plan, signs=job.signs, is_wide=is_wide, seed=job.seed
+        )
+        return self._small("triplets", finish, Q, total)
 
     def resolved(self, found: Delayed, n_added: int) -> Delayed:
         """Whether triplets need no more visits; see `gpuml.solvers.compressed.Plan.is_resolved`."""

@@ -35,8 +35,10 @@ class Plan:
     n_bytes: int
 
     def __str__(self):
-        all_of = "divided over the workers", "all of them on each worker that works"
-        return f"{byte_text(self.n_bytes)} of rows, {all_of[self.mode == 'whole']} ({self.why})"
+        where = "divided over the workers"
+        if self.mode == "whole":
+            where = "all of them on each worker that works"
+        return f"{byte_text(self.n_bytes)} of rows, {where} ({self.why})"
 
 
 def make_plan(

@@ -232,7 +232,7 @@ class _Chunks:
             Chunk,
             [self._packed[i] for i in which],
             [[known[need] for need in self._needs[i]] for i in which],
-            [shapes and shapes[i] for i in which],
+            [None if shapes is None else shapes[i] for i in which],
             key=[(f"chunk-of-{self._name}-{word}", i) for i in which],
             dtype=dtype,
             pure=False,

@@ -223,9 +223,17 @@ class ClusterEvaluator:
         """Rows and the rest on workers; sent there by the first round."""
         if self._inputs is None:
             rows, task = self._send_once()
-            what = self.job.estimator, self.job.splits, task
-            theirs = gpuml.get_config(), sklearn.get_config(), list(warnings.filters)
-            spec = Spec(*what, *theirs, uuid.uuid4().hex, self._search, self.on.fit_timeout)
+            spec = Spec(
+                self.job.estimator,
+                self.job.splits,
+                task,
+                settings=gpuml.get_config(),
+                sklearn_settings=sklearn.get_config(),
+                filters=list(warnings.filters),
+                name=uuid.uuid4().hex,
+                search=self._search,
+                fit_timeout=self.on.fit_timeout,
+            )
             self._inputs = SearchInputs(self.client, spec, rows)
         return self._inputs
 

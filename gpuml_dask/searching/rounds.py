@@ -149,8 +149,8 @@ class Round:
         return units
 
     def _cut(self, held, n_threads):
-        n_splits, how = len(self.job.splits), {"sharing": held.sharing, "is_last": held.is_last}
-        cut = cut_families(held.families, n_splits, n_threads, **how)
+        n_splits, sharing, is_last = len(self.job.splits), held.sharing, held.is_last
+        cut = cut_families(held.families, n_splits, n_threads, sharing=sharing, is_last=is_last)
         units = [
             self._split_unit(f"x{sum(map(len, p))} fold {held.split + 1}", held.split, p, held.spot)
             for p in cut

@@ -95,10 +95,14 @@ class Alone:
     def collect(self) -> list[Message]:
         return []
 
-    def send(self, message: Message | None = None) -> None:
-        """Nobody to talk to."""
+    def send(self, message: Message) -> None:
+        """Nobody to send to."""
 
-    abort = close = send
+    def abort(self) -> None:
+        """Nothing to end."""
+
+    def close(self) -> None:
+        """Nothing to end."""
 
 
 # What is sent starts at multiples of this, as new memory of CuPy does.

@@ -149,7 +149,8 @@ class Spread:
             if owner not in held_by[column.key]
         }
         if homes:
-            client, tasks = self.table.client, {k: (same, pieces[k[1]][k[2]]) for k in homes}
+            client = self.table.client
+            tasks = {(name, i, j): (same, pieces[i][j]) for name, i, j in homes}
             moved = self.futures.add(submit_near(client, tasks, homes))
             for (_, i, j), future in zip(homes, moved, strict=True):
                 pieces[i][j] = future

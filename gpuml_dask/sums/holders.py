@@ -110,7 +110,7 @@ class TaskHolders:
         # those.
         bare = replace(self, pieces=[])
         submit = partial(bare._submit, _result, function, args, each_with)
-        make = self.make and partial(_made_again, self.make, submit)
+        make = None if self.make is None else partial(_made_again, self.make, submit)
         return replace(self, pieces=submit(self.pieces, range(len(self))), make=make)
 
     def each(self, function: Callable[..., Any], *args: Any) -> list[Any]:
@@ -139,7 +139,7 @@ class TaskHolders:
             self._make_lost()
             return gather()
 
-        return replace(self, pieces=gather(), make=self.make and make)
+        return replace(self, pieces=gather(), make=None if self.make is None else make)
 
     def _answers(self, ask: Callable[[], list[Future]]) -> list[Any]:
         """Results of tasks, which are submitted again where pieces were lost."""
