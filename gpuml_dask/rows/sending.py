@@ -52,15 +52,17 @@ class Homes:
 
     def __init__(self, client: Client, n_bytes: Sequence[int], on_gpu: bool):
         self._client, self.n_bytes, self._on_gpu = client, n_bytes, on_gpu
-        self._homes: list[str | None] = [None] * len(n_bytes)
+        self._homes: Sequence[str | None] = [None] * len(n_bytes)
 
     def find(self, chunks: Sequence[int], avoid: set[str]) -> dict[int, str]:
         """Addresses of running workers, the same as before where they still run."""
         running = self._running(avoid)
         known = [home if home in running else None for home in self._homes]
         found = assign(self.n_bytes, known, sorted(running))
-        self._homes = [old or new for old, new in zip(known, found, strict=True)]
-        return {i: home for i in chunks if (home := self._homes[i]) is not None}
+        # A chunk that was sent stays where it is, also where `assign` would even out the workers.
+        homes = [old or new for old, new in zip(known, found, strict=True)]
+        self._homes = homes
+        return {i: homes[i] for i in chunks}
 
     def _running(self, avoid):
         check_client(self._client)
