@@ -32,7 +32,9 @@ def the_client(client: Any = None) -> Iterator[Client]:
     None is the default client, or in a task the client of its worker. For an asynchronous client,
     an address or a cluster, a synchronous client is opened, which lives as long as the ``with``
     block. In a task, its worker runs others for as long. A `ClusterError` is raised if there is no
-    client, or it is closed, now or in the ``with`` block.
+    client, it is closed, now or in the ``with`` block, or no scheduler answers; a RuntimeError if
+    the client is asynchronous and this is called from its own event loop, which would wait for
+    itself.
     """
     client = current_client() if client is None else client
     if client is None:
@@ -57,7 +59,10 @@ def the_client(client: Any = None) -> Iterator[Client]:
 
 
 def thread_lent() -> AbstractContextManager[Any]:
-    """Let a worker do other work while a task on it waits for tasks of its own, if this is one."""
+    """Let a worker do other work while a task on it waits for tasks of its own, if this is one.
+
+    Otherwise such tasks, if there are as many as threads, would wait for each other for ever.
+    """
     return worker_client() if in_task() else nullcontext()
 
 

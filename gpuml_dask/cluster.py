@@ -324,7 +324,8 @@ def _sizes_on_cpu(n_workers, threads_per_worker):
 def _environment_of_workers(blas_threads):
     """Set the threads of numerical libraries in new workers, where the user has not.
 
-    Dask sets them in the environment of this process; they are removed from it afterwards.
+    Libraries read them when they are loaded, so they must be set before the process starts. Dask
+    sets them in the environment of this process; they are removed from it afterwards.
     """
     new = [name for name in THREAD_VARIABLES if name not in os.environ]
     key = "distributed.nanny.pre-spawn-environ"

@@ -4,7 +4,8 @@ Rows go straight to a worker, and the scheduler is told of them when they have a
 client is killed in between, Dask leaves them on the worker; if the message comes after the
 scheduler has removed the client, the scheduler keeps them. So their keys contain the id of their
 client, and before a client sends rows to a worker it tells the scheduler the worker's address. When
-the client has gone, the scheduler makes those workers drop the remaining rows.
+the client has gone, the scheduler makes those workers drop the remaining rows. Clients that are
+connected are left alone, however slow they are.
 """
 
 import asyncio

@@ -109,7 +109,8 @@ class Runner:
         ``more(number of threads, number of units that run or wait)`` is called for others from time
         to time: workers come and go. `workers` are the preferred ones. The result is that of the
         function, a `Killed` or a `Late`; the unit may be a part of another one, if that one's
-        workers died or it took too long.
+        workers died or it took too long. Errors of the function are raised here, and those of tasks
+        that make its arguments.
         """
         try:
             self.add(units, workers=workers)

@@ -71,8 +71,9 @@ class Spec:
     """What all units of a search have in common, besides rows.
 
     The task has a `Column` in place of each array of one value a row. Settings of gpuml and of
-    scikit-learn, and `warnings.filters`, are the user's. `name` is unlike any other spec's;
-    `search` is the same for specs of the same rows in other splits, as rounds of a search have.
+    scikit-learn, and `warnings.filters`, are the user's: workers do not inherit them. `name` is
+    unlike any other spec's; `search` is the same for specs of the same rows in other splits, as
+    rounds of a search have, and for no others.
     """
 
     estimator: Any
