@@ -97,7 +97,7 @@ def client(cluster4):
 
 @pytest.fixture
 def copies_stay(client):
-    """For tests that count what workers fetch from each other.
+    """For tests that count what workers fetch from each other, or look where results are.
 
     Every two seconds Dask takes copies of results off workers that have no task for them just then,
     and a worker that gets such a task later fetches them again.

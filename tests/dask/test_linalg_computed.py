@@ -87,6 +87,7 @@ def test_chunks_that_are_there_need_no_more_room(client, route, on_top, monkeypa
     np.testing.assert_allclose(s.compute(), expected, rtol=1e-8)
 
 
+@pytest.mark.usefixtures("copies_stay")  # else Dask may drop the original of a copied chunk
 def test_persisted_chunks_stay_where_they_are(client, route, rng):
     a = chunked(rng.standard_normal((400, 6)), (50, -1)).persist()
     wait(a)
