@@ -52,30 +52,33 @@ def save(model: Any, path: str | os.PathLike) -> None:
     Parameters
     ----------
     model : estimator
-        Of gpuml, of scikit-learn, or a pipeline or search of both; fitted or not. Arrays on devices
-        are copied to CPU memory.
+        An estimator of gpuml or scikit-learn, or a pipeline or search of both; fitted or not.
+        Arrays on devices are copied to CPU memory.
     path : str or path
-        The suffix says how it is written; upper and lower case are alike. ``.skops`` is written by
-        skops (which has to be installed): reading it runs no code. ``.joblib``, ``.pkl``,
-        ``.pickle`` and names without a suffix are written by joblib, compressed if ``.gz``,
-        ``.z``, ``.bz2``, ``.xz``, ``.lzma`` or ``.lz4`` follows: load such files only from who you
-        would run code of. A file of this name is replaced when all is written and on disk, and
-        stays as it was if that fails. It keeps its permissions; a link is followed.
+        The suffix chooses the format; case does not matter.
+
+        - ``.skops``: skops (which must be installed) writes the file. Loading it runs no code.
+        - ``.joblib``, ``.pkl``, ``.pickle`` or no suffix: joblib writes the file, compressed if
+          ``.gz``, ``.z``, ``.bz2``, ``.xz``, ``.lzma`` or ``.lz4`` follows. Loading it can run
+          code: load such files only from sources that you trust.
+
+        An existing file is replaced once the new one is completely on disk; if writing fails, it
+        does not change. It keeps its permissions; a link is followed.
 
     Raises
     ------
     ValueError
-        For any other suffix.
+        If the suffix is not one of these.
     ImportError
-        For ``.skops`` without skops.
+        For ``.skops``, if skops is not installed.
     pickle.PicklingError
-        If a model holds what cannot be saved, such as lambda functions.
+        If the model holds objects that cannot be saved, such as lambda functions.
     OSError
         If the file cannot be written.
 
     See Also
     --------
-    load : The way back.
+    load : Load a saved model.
 
     Examples
     --------
@@ -105,17 +108,17 @@ def load(path: str | os.PathLike, device: str | None = None, *, trusted: Sequenc
     Parameters
     ----------
     path : str or path
-        Read by skops if it ends in ``.skops``, in upper or lower case. Read by joblib, which also
-        reads files of pickle, with the other suffixes that `save` knows.
+        skops reads files that end in ``.skops``, in upper or lower case. joblib, which also reads
+        pickles, reads files with the other suffixes that `save` accepts.
     device : {"auto", "cpu", "cuda"} or None, default=None
-        Where fitted arrays that were on a GPU go. "auto" takes them to the GPU if there is one (the
-        current one of this process), and makes them NumPy's if not; those of torch become tensors
-        on the CPU. "cpu" always does the latter. "cuda" insists on a GPU. None is
-        ``gpuml.get_config()["device"]``. Models predict where the rows are, wherever their fitted
-        arrays are.
+        The device for fitted arrays that were on a GPU. "auto" moves them to the current GPU of
+        this process if there is one; otherwise they become NumPy arrays, and torch tensors become
+        tensors on the CPU. "cpu" always does the latter. "cuda" requires a GPU. None is
+        ``gpuml.get_config()["device"]``. Models predict on the device of the rows, wherever their
+        fitted arrays are.
     trusted : sequence of str, default=()
-        Names of types that a file of skops may hold besides those of scikit-learn that skops trusts
-        and `trusted_types`, such as ``"my_package.MyTransformer"``.
+        Names of further types that a skops file may hold, such as ``"my_package.MyTransformer"``.
+        The types of scikit-learn that skops trusts, and `trusted_types`, are always accepted.
 
     Returns
     -------
@@ -124,28 +127,28 @@ def load(path: str | os.PathLike, device: str | None = None, *, trusted: Sequenc
     Raises
     ------
     RuntimeError
-        For ``device="cuda"`` without a GPU, or without the library that the arrays were of.
+        For ``device="cuda"``, if there is no GPU or the library of the arrays is not installed.
     ValueError
-        For a suffix that `save` does not know, if a file of skops holds types that are not
-        trusted, and if a model was saved in a format of a later gpuml.
+        If `save` does not accept the suffix, if a skops file holds types that are not trusted, or
+        if a later gpuml saved the model in a newer format.
     ImportError
-        For ``.skops`` without skops.
+        For ``.skops``, if skops is not installed.
 
     Warns
     -----
     gpuml.exceptions.VersionWarning
         If another version of gpuml saved the model.
     sklearn.exceptions.InconsistentVersionWarning
-        If that used another version of scikit-learn.
+        If the model was saved with another version of scikit-learn.
 
     Warnings
     --------
-    Files of joblib and pickle can hold any code, and loading them runs it: load them only from who
-    you would run programs of. Files that end in ``.skops`` are read without running code.
+    Files of joblib and pickle can hold any code, and loading them runs it: load them only from
+    sources that you trust. Loading files that end in ``.skops`` runs no code.
 
     See Also
     --------
-    save : The way here.
+    save : Save a model to a file.
 
     Examples
     --------
@@ -211,13 +214,13 @@ def _skops():
 
 
 def trusted_types() -> list[str]:
-    """Names of the types that files of gpuml's models may contain, for ``skops.io.load``.
+    """Names of the types that saved gpuml models may contain, for ``skops.io.load``.
 
     Returns
     -------
     names : list of str
-        Every estimator of gpuml, and what searches keep: metrics, scorers, splitters,
-        plans.
+        Every estimator of gpuml, and the objects that searches store: metrics, scorers, splitters
+        and plans.
 
     Examples
     --------

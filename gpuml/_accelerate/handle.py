@@ -14,18 +14,18 @@ FEW_NAMES = 5
 
 
 class Acceleration:
-    """What a call of `gpuml.accelerate` replaced, and the way back.
+    """Result of `gpuml.accelerate`: the replaced names, and a method to undo the replacement.
 
-    As a context manager it is undone at the end of the ``with`` block.
+    As a context manager, it undoes the replacement at the end of the ``with`` block.
 
     Attributes
     ----------
     replaced : dict
-        What user code gets, by the name that it asks for: ``"sklearn.linear_model.Ridge"`` is
+        What user code gets when it imports a name: for ``"sklearn.linear_model.Ridge"``,
         `gpuml.linear_model.Ridge`.
     kept : dict
-        Names in ``__main__`` that held scikit-learn's objects already, and still do, with the
-        public name of each. Import them again after the call.
+        Names in ``__main__`` that were imported before the call and still hold scikit-learn's
+        objects, with the public name of each. Import them again after the call.
 
     Examples
     --------
@@ -44,10 +44,10 @@ class Acceleration:
         self.kept: dict[str, str] = _held_by_main(order.replacements)
 
     def undo(self) -> None:
-        """Let imports give what they gave before; the second time does nothing.
+        """Undo the replacement; a second call does nothing.
 
-        Other calls of `gpuml.accelerate` stay in force, in whatever order they are undone. Names
-        that were imported meanwhile, and objects that were made, stay what they are.
+        Other calls of `gpuml.accelerate` stay in force, and can be undone in any order. Names that
+        you imported and objects that you created meanwhile do not change.
         """
         take_back(self._order)
 
@@ -70,38 +70,43 @@ class Acceleration:
 def accelerate(*names: str, packages: Iterable[str] = (), quiet: bool = False) -> Acceleration:
     """Replace scikit-learn's classes with gpuml's in the imports of your code.
 
-    After it ``from sklearn.linear_model import Ridge`` gives `gpuml.linear_model.Ridge`, and so
-    does ``sklearn.linear_model.Ridge``, with scikit-learn's for what gpuml does not have. User code
+    After the call, ``from sklearn.linear_model import Ridge`` and ``sklearn.linear_model.Ridge``
+    give `gpuml.linear_model.Ridge`. Names that gpuml does not have stay scikit-learn's. User code
     is ``__main__`` (scripts, notebooks), modules that are not installed, and `packages`.
-    scikit-learn itself, installed packages and the standard library (`pickle` above all) keep
-    scikit-learn's.
+    scikit-learn itself, installed packages and the standard library (especially `pickle`) keep
+    scikit-learn's classes.
 
-    Replaced are the classes of gpuml's public modules that are subclasses of scikit-learn's of the
-    same public path, functions of the same path and signature but for metrics, and ``umap.UMAP``
-    where umap-learn was imported before or is named. Each is a subclass with the same parameters,
-    so objects pass wherever scikit-learn's do.
+    The call replaces
+
+    - classes of gpuml's public modules that are subclasses of scikit-learn's with the same public
+      path;
+    - functions with the same path and signature, except metrics;
+    - ``umap.UMAP``, if umap-learn was imported before or you name it.
+
+    Each class is a subclass with the same parameters, so its objects work wherever scikit-learn's
+    do.
 
     Parameters
     ----------
     *names : str
-        Modules, or names in them: ``"sklearn.cluster"``, ``"sklearn.cluster.KMeans"``. Without any,
-        everything there is.
+        Modules to replace, or names in them: ``"sklearn.cluster"``, ``"sklearn.cluster.KMeans"``.
+        Without names, the call replaces everything that gpuml has.
     packages : iterable of str, default=()
-        Installed packages whose code is user code too.
+        Installed packages whose code counts as user code.
     quiet : bool, default=False
-        Whether to be silent. Otherwise a line on standard error says what this call replaced, and
-        another which names in ``__main__`` were imported before the call and so still are
+        Whether to print nothing. Otherwise a line on standard error says what this call replaced,
+        and another line names what ``__main__`` imported before the call, which therefore is still
         scikit-learn's. `replaced` lists all names.
 
     Returns
     -------
     acceleration : Acceleration
-        Its method `undo` puts everything back; so does the end of a ``with`` block.
+        Its method `undo` restores scikit-learn's names; so does the end of a ``with`` block.
 
     Raises
     ------
     ValueError
-        If gpuml has no counterpart of a name; or if scikit-learn is among the packages.
+        If gpuml has no counterpart for a name, or if scikit-learn is among the packages.
     TypeError
         If a name is not a string, or `packages` is one.
     RuntimeError
@@ -109,10 +114,10 @@ def accelerate(*names: str, packages: Iterable[str] = (), quiet: bool = False) -
 
     Notes
     -----
-    Names that a module imported before the call are not changed. In user code ``isinstance(model,
-    Ridge)`` then asks for gpuml's class: it is False for a model that scikit-learn or an installed
-    package made. Processes that are started anew (by "spawn", or by joblib's loky) are not
-    accelerated, unless they run the call; objects of gpuml's classes may be sent there.
+    Names that a module imported before the call do not change. After the call,
+    ``isinstance(model, Ridge)`` in user code tests for gpuml's class: it is False for a model that
+    scikit-learn or an installed package created. New processes (of "spawn", or of joblib's loky)
+    are not accelerated unless they run the call; you can send objects of gpuml's classes to them.
 
     Examples
     --------

@@ -84,8 +84,8 @@ class LatentStructure(Projections, LinearPredictor, OnePass):
         Raises
         ------
         ValueError
-            For input that scikit-learn's class rejects, such as more components than there can be.
-            A failed fit leaves the estimator as it was.
+            For input that scikit-learn's class rejects, such as too many components. A failed fit
+            leaves the estimator as it was.
 
         Warns
         -----
@@ -102,7 +102,7 @@ class LatentStructure(Projections, LinearPredictor, OnePass):
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
         copy : bool, default=True
-            Without effect: nothing is written to.
+            Has no effect: X and y are never written to.
 
         Returns
         -------
@@ -127,7 +127,7 @@ class LatentStructure(Projections, LinearPredictor, OnePass):
         ----------
         X : array-like of shape (n_samples, n_features)
         copy : bool, default=True
-            Without effect: X is not written to.
+            Has no effect: X is never written to.
 
         Returns
         -------
@@ -150,7 +150,7 @@ class LatentStructure(Projections, LinearPredictor, OnePass):
         return found[:, 0] if self._predict_1d else found
 
     def inverse_transform(self, X, y=None):
-        """Rows, and targets, that have some scores.
+        """Map scores back to rows, and to targets if given.
 
         Parameters
         ----------

@@ -23,57 +23,59 @@ from gpuml.solvers.described import all_rows
 
 
 class PLSRegression(LatentStructure, sk.PLSRegression):
-    r"""Partial least squares regression, on directions in which features and targets vary together.
+    r"""Partial least squares regression: predict targets from directions of largest covariance.
 
-    Pairs of directions w, c of centred and scaled features X and targets Y are found one after the
-    other:
+    The model finds pairs of directions w, c of centred and scaled features X and targets Y, one
+    after the other:
 
     .. math:: \max_{|w| = |c| = 1} w^\top X^\top Y c .
 
-    What the score :math:`t = X w` explains is then taken out of X and out of Y.
+    After each pair, it deflates X and Y: it subtracts the part that the score :math:`t = X w`
+    explains.
 
     NumPy, pandas, polars and lists go to the device of ``gpuml.set_config(device=...)``;
-    CuPy, torch and other device arrays stay on theirs. Rows are read once, for second moments;
-    directions that leave these too few digits are found from factors of the rows, which are read
-    once more, and so are those of fewer rows than features. The steps take place in CPU memory. In
-    a `gpuml.model_selection` search, the largest number of components on a split gives all.
+    CuPy, torch and other device arrays stay on theirs. Rows are read once, for second moments. If
+    these have too few digits for a direction, or if there are fewer rows than features, the rows
+    are read once more, and factored. The steps are computed in CPU memory. In a
+    `gpuml.model_selection` search, one fit per split, with the most components, serves all values
+    of `n_components`.
 
     Parameters
     ----------
     n_components : int, default=2
-        Pairs of directions, at most min(n_samples, n_features).
+        Number of pairs of directions, at most min(n_samples, n_features).
     scale : bool, default=True
-        Whether features and targets are divided by their standard deviations.
+        Whether to divide features and targets by their standard deviations.
     max_iter : int, default=500
-        Bound on the steps of the power method that finds a pair.
+        The most steps of the power method that finds a pair.
     tol : float, default=1e-6
-        The steps end when the square of the change of w is less.
+        The steps end when the squared norm of the change of w is less.
     copy : bool, default=True
-        Without effect: X and y are never written to.
+        Has no effect: X and y are never written to.
 
     Attributes
     ----------
     x_weights_, y_weights_ : arrays of shape (n_features, n_components), (n_targets, n_components)
         w and c. All arrays are in the library, on the device and of the dtype of X.
     x_loadings_, y_loadings_ : arrays of shape (n_features, n_components), (n_targets, n_components)
-        What is taken out of X and Y, for each score.
+        Loadings: regression coefficients of X and Y on each score, for the deflation.
     x_scores_, y_scores_ : arrays of shape (n_samples, n_components)
-        Of the rows of `fit`; not there where these are divided over workers.
+        Scores of the rows of `fit`; not set if these are divided over workers.
     x_rotations_, y_rotations_ : arrays of the shapes of `x_weights_`, `y_weights_`
-        What centred and scaled X and Y are multiplied by in `transform`.
+        Matrices by which `transform` multiplies centred and scaled X and Y.
     coef_ : array of shape (n_targets, n_features)
-        Of centred features.
+        Coefficients of the centred features.
     intercept_ : array of shape (n_targets,)
         Means of the targets.
     n_iter_ : list of int
-        Steps for each pair.
+        Number of steps for each pair.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.
 
     See Also
     --------
-    PLSCanonical : Both sides alike.
+    PLSCanonical : Treats features and targets symmetrically.
 
     References
     ----------
@@ -94,47 +96,47 @@ class PLSRegression(LatentStructure, sk.PLSRegression):
 
 
 class PLSCanonical(LatentStructure, sk.PLSCanonical):
-    r"""Canonical partial least squares: directions in which two sets of columns vary together.
+    r"""Canonical partial least squares: directions of largest covariance of two sets of columns.
 
-    As `PLSRegression`, but that what the score :math:`u = Y c` explains is taken out of Y.
-    Rows are read as there.
+    The pairs of directions are those of `PLSRegression`, but Y is deflated by its own score
+    :math:`u = Y c`. For the device and how rows are read, see `PLSRegression`.
 
     Parameters
     ----------
     n_components : int, default=2
-        Pairs of directions, at most min(n_samples, n_features, n_targets).
+        Number of pairs of directions, at most min(n_samples, n_features, n_targets).
     scale : bool, default=True
-        Whether features and targets are divided by their standard deviations.
+        Whether to divide features and targets by their standard deviations.
     algorithm : {"nipals", "svd"}, default="nipals"
-        How a pair is found: by the power method, or an SVD.
+        The method that finds a pair: the power method, or an SVD.
     max_iter : int, default=500
-        Bound on the steps of the power method.
+        The most steps of the power method.
     tol : float, default=1e-6
-        The steps end when the square of the change of w is less.
+        The steps end when the squared norm of the change of w is less.
     copy : bool, default=True
-        Without effect: X and y are never written to.
+        Has no effect: X and y are never written to.
 
     Attributes
     ----------
     x_weights_, y_weights_ : arrays of shape (n_features, n_components), (n_targets, n_components)
         w and c. All arrays are in the library, on the device and of the dtype of X.
     x_loadings_, y_loadings_ : arrays of shape (n_features, n_components), (n_targets, n_components)
-        What is taken out of X and Y, for each score.
+        Loadings: regression coefficients of X and Y on each score, for the deflation.
     x_rotations_, y_rotations_ : arrays of the shapes of `x_weights_`, `y_weights_`
-        What centred and scaled X and Y are multiplied by in `transform`.
+        Matrices by which `transform` multiplies centred and scaled X and Y.
     coef_ : array of shape (n_targets, n_features)
-        Of centred features.
+        Coefficients of the centred features.
     intercept_ : array of shape (n_targets,)
         Means of the targets.
     n_iter_ : list of int
-        Steps for each pair; empty with "svd".
+        Number of steps for each pair; empty with "svd".
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.
 
     See Also
     --------
-    CCA : Directions of largest correlation.
+    CCA : Finds directions of largest correlation.
 
     References
     ----------
@@ -156,48 +158,48 @@ class PLSCanonical(LatentStructure, sk.PLSCanonical):
 class CCA(LatentStructure, sk.CCA):
     r"""Canonical correlation analysis: directions in which two sets of columns correlate most.
 
-    Pairs w, c of centred features X and targets Y are found one after the other, by the power
-    method:
+    The power method finds pairs w, c of directions of centred features X and targets Y, one after
+    the other:
 
     .. math:: \max_{w, c} \frac{w^\top X^\top Y c}{|X w| \, |Y c|} .
 
-    What the scores :math:`X w` and :math:`Y c` explain is then taken out of X and Y. Rows are read
-    as by `PLSRegression`.
+    After each pair, X and Y are deflated: the parts that the scores :math:`X w` and :math:`Y c`
+    explain are subtracted. For the device and how rows are read, see `PLSRegression`.
 
     Parameters
     ----------
     n_components : int, default=2
-        Pairs of directions, at most min(n_samples, n_features, n_targets).
+        Number of pairs of directions, at most min(n_samples, n_features, n_targets).
     scale : bool, default=True
-        Whether features and targets are divided by their standard deviations.
+        Whether to divide features and targets by their standard deviations.
     max_iter : int, default=500
-        Bound on the steps of the power method.
+        The most steps of the power method.
     tol : float, default=1e-6
-        The steps end when the square of the change of w is less.
+        The steps end when the squared norm of the change of w is less.
     copy : bool, default=True
-        Without effect: X and y are never written to.
+        Has no effect: X and y are never written to.
 
     Attributes
     ----------
     x_weights_, y_weights_ : arrays of shape (n_features, n_components), (n_targets, n_components)
         w and c, of norm 1. All arrays are in the library, on the device and of the dtype of X.
     x_loadings_, y_loadings_ : arrays of shape (n_features, n_components), (n_targets, n_components)
-        What is taken out of X and Y, for each score.
+        Loadings: regression coefficients of X and Y on each score, for the deflation.
     x_rotations_, y_rotations_ : arrays of the shapes of `x_weights_`, `y_weights_`
-        What centred and scaled X and Y are multiplied by in `transform`.
+        Matrices by which `transform` multiplies centred and scaled X and Y.
     coef_ : array of shape (n_targets, n_features)
-        Of centred features.
+        Coefficients of the centred features.
     intercept_ : array of shape (n_targets,)
         Means of the targets.
     n_iter_ : list of int
-        Steps for each pair.
+        Number of steps for each pair.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.
 
     See Also
     --------
-    PLSCanonical : Directions of largest covariance.
+    PLSCanonical : Finds directions of largest covariance.
 
     References
     ----------
@@ -217,19 +219,19 @@ class CCA(LatentStructure, sk.CCA):
 
 
 class PLSSVD(Projections, sk.PLSSVD):
-    r"""Partial least squares by one SVD: directions in which two sets of columns vary together.
+    r"""Partial least squares by one SVD: directions of largest covariance of two sets of columns.
 
-    Singular vectors of :math:`X^\top Y`, of centred and scaled features X and targets Y. Rows are
-    read once, as by `PLSRegression`.
+    The directions are the leading singular vectors of :math:`X^\top Y`, for centred and scaled
+    features X and targets Y. Rows are read once; for the device, see `PLSRegression`.
 
     Parameters
     ----------
     n_components : int, default=2
-        Pairs of directions, at most min(n_samples, n_features, n_targets).
+        Number of pairs of directions, at most min(n_samples, n_features, n_targets).
     scale : bool, default=True
-        Whether features and targets are divided by their standard deviations.
+        Whether to divide features and targets by their standard deviations.
     copy : bool, default=True
-        Without effect: X and y are never written to.
+        Has no effect: X and y are never written to.
 
     Attributes
     ----------
@@ -241,7 +243,7 @@ class PLSSVD(Projections, sk.PLSSVD):
 
     See Also
     --------
-    PLSCanonical : One pair after the other.
+    PLSCanonical : Finds one pair after the other, and deflates.
 
     References
     ----------

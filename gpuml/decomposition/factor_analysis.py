@@ -19,44 +19,44 @@ from gpuml.solvers.covariances import Sample
 
 
 class FactorAnalysis(DensityEstimator, SklearnFactorAnalysis):
-    r"""Factor analysis: a normal density with few factors, and noise in each feature.
+    r"""Factor analysis: a normal density with few factors, and noise of its own in each feature.
 
-    A row is :math:`x = W^\top z + m + e`, with normal factors z and noise e of variance
-    :math:`\psi_j` in feature j, so that it has the covariance
+    The model of a row is :math:`x = W^\top z + m + e`, with standard normal factors z and normal
+    noise e of variance :math:`\psi_j` in feature j. So rows have the covariance
 
     .. math:: W^\top W + \mathrm{diag}(\psi) .
 
-    Expectation and maximisation raise the likelihood of the rows until that changes little.
+    Expectation-maximisation (EM) steps increase the likelihood of the rows until it changes little.
 
     NumPy, pandas, polars and lists go to the device of ``gpuml.set_config(device=...)``;
-    CuPy, torch and other device arrays stay on theirs. Rows are read once, for their covariance:
-    the steps need nothing else. In a `gpuml.model_selection` search, all candidates on all folds
-    come from one reading, and held-out rows are scored from their second moments.
+    CuPy, torch and other device arrays stay on theirs. Rows are read once, for their covariance,
+    which is all that the steps need. In a `gpuml.model_selection` search, one pass over the rows
+    serves all candidates on all folds, and held-out rows are scored from their second moments.
 
     Parameters
     ----------
     n_components : int, default=None
-        Factors; None is the number of features.
+        Number of factors; None is the number of features.
     tol : float, default=1e-2
-        Steps end when the logarithm of the likelihood of all rows grows by less.
+        The steps end when the log-likelihood of all rows grows by less.
     copy : bool, default=True
-        Without effect: X is never written to.
+        Has no effect: X is never written to.
     max_iter : int, default=1000
-        Bound on the steps.
+        The most steps.
     noise_variance_init : array-like of shape (n_features,), default=None
-        Where :math:`\psi` begins; None is 1.
+        Initial value of :math:`\psi`; None is 1.
     svd_method : {"lapack", "randomized"}, default="randomized"
-        Whether each step takes exact eigenvectors, or those that a random block of
-        ``n_components + 10`` vectors finds; that is as exact where the block has as many vectors as
-        there are features, or rows.
+        Whether each step uses exact eigenvectors, or those that subspace iteration finds with a
+        random block of ``n_components + 10`` vectors. The latter are also exact if the block has as
+        many vectors as there are features, or rows.
     iterated_power : int, default=3
-        Iterations of "randomized".
+        Number of iterations of "randomized".
     rotation : {"varimax", "quartimax"}, default=None
-        How the factors are turned in the end.
+        Rotation of the factors after the last step; None is none.
     random_state : int, RandomState instance or None, default=0
-        For "randomized"; of as many rows as features or more, the same seed draws the numbers that
-        scikit-learn draws. Searches fit
-        candidates one by one unless it is a number.
+        Seed of "randomized". If there are at least as many rows as features, the same seed draws
+        the same numbers as in scikit-learn. Searches fit candidates one by one unless it is a
+        number.
 
     Attributes
     ----------
@@ -68,15 +68,16 @@ class FactorAnalysis(DensityEstimator, SklearnFactorAnalysis):
     mean_ : array of shape (n_features,)
         m.
     loglike_ : list of float
-        The logarithm of the likelihood before each step.
+        Log-likelihood of all rows before each step.
     n_iter_ : int
+        Number of steps.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.
 
     See Also
     --------
-    PCA : The same noise of all features.
+    PCA : All features have the same noise.
 
     References
     ----------
@@ -108,7 +109,7 @@ class FactorAnalysis(DensityEstimator, SklearnFactorAnalysis):
         return super().multifit_obstacle(X)
 
     def transform(self, X):
-        """Means of the factors of rows.
+        """Compute the expected factors of each row.
 
         Parameters
         ----------

@@ -29,28 +29,29 @@ from gpuml.solvers.incremental import Seen, extend
 
 
 class IncrementalPCA(Projection, Generative, SklearnIncrementalPCA):
-    r"""Principal component analysis, batch by batch.
+    r"""Principal component analysis of rows that come in batches.
 
-    Each batch is seen once. Of all rows before, k scaled components ``diag(s) V`` are remembered,
-    their mean and their number n; with a batch B of b rows, the components are those of
+    Each batch is read once. Of all earlier rows, the estimator keeps k scaled components
+    ``diag(s) V``, the mean m and the number n. With a batch B of b rows, the new components are the
+    leading right singular vectors of
 
     .. math:: \begin{bmatrix} \mathrm{diag}(s) V \\ B - \bar B \\
               \sqrt{n b / (n + b)} \, (m - \bar B) \end{bmatrix}
 
-    Each batch is worked on in float64: NumPy, pandas, polars and lists where
-    ``gpuml.set_config(device=...)`` says; CuPy, torch and other device arrays where they are.
-    Results have the dtype of X.
+    All computations are in float64. NumPy, pandas, polars and lists go to the device of
+    ``gpuml.set_config(device=...)``; CuPy, torch and other device arrays stay on theirs. Results
+    have the dtype of X.
 
     Parameters
     ----------
     n_components : int or None, default=None
-        k. None keeps min(n_samples, n_features) of the first batch.
+        Number k of components. None keeps min(n_samples, n_features) of the first batch.
     whiten : bool, default=False
-        Whether `transform` divides each column by its standard deviation.
+        Whether `transform` divides each component by its standard deviation.
     copy : bool, default=True
-        Kept for scikit-learn's sake: X is never written to.
+        Has no effect: X is never written to.
     batch_size : int or None, default=None
-        Rows of each batch that `fit` takes; None is 5 times the number of features.
+        Number of rows in each batch of `fit`; None is 5 times the number of features.
 
     Attributes
     ----------
@@ -58,15 +59,19 @@ class IncrementalPCA(Projection, Generative, SklearnIncrementalPCA):
         Orthonormal rows, in the library, on the device and of the dtype of X, as are all arrays
         below. The entry of largest absolute value in each is positive.
     explained_variance_ : array of shape (n_components_,)
+        Variances along the components, in descending order.
     explained_variance_ratio_ : array of shape (n_components_,)
+        The same, as shares of the total variance of the features.
     singular_values_ : array of shape (n_components_,)
     mean_ : array of shape (n_features,)
+        Means of the features in all rows so far.
     var_ : array of shape (n_features,)
         Variances of the features in all rows so far.
     noise_variance_ : float or array of shape ()
         Mean variance along the directions that the last batch left out.
     n_components_ : int
     n_samples_seen_ : int
+        Number of rows so far.
     batch_size_ : int
         Only after `fit`.
     n_features_in_ : int
@@ -75,7 +80,7 @@ class IncrementalPCA(Projection, Generative, SklearnIncrementalPCA):
 
     See Also
     --------
-    PCA : Of all rows at once, also of more rows than a device holds.
+    PCA : PCA of all rows at once, which need not fit on the device.
 
     References
     ----------

@@ -63,7 +63,7 @@ class Selector(Transformer):
         return columns(X, index)
 
     def inverse_transform(self, X):
-        """Put features back to their places, with zeros for those that were not selected.
+        """Restore the columns of all features, with zeros for those that were not selected.
 
         Parameters
         ----------
@@ -77,7 +77,7 @@ class Selector(Transformer):
         Raises
         ------
         ValueError
-            If X has another number of features than were selected.
+            If the number of columns of X is not the number of selected features.
         """
         X = as_array(X)
         if not is_foreign(X):

@@ -106,41 +106,43 @@ class _Eliminating(Selector):
 class RFE(_Eliminating, sk.RFE):
     r"""Recursive feature elimination: drop the least important features, step by step.
 
-    Each step fits the estimator on the features that are left, and eliminates the `step` features
-    j of least importance, which for linear models is :math:`\sum_k w_{kj}^2`.
+    Each step fits the estimator to the remaining features and eliminates the `step` least important
+    ones [1]_. The importance of feature j in a linear model is :math:`\sum_k w_{kj}^2`, over its
+    outputs k.
 
     For `Ridge` and `LinearRegression` of `gpuml.linear_model`, second moments of the rows are
-    summed once, and all steps follow from them: a feature less is a sweep of the sums [2]_. Other
-    estimators, sparse X and nearly dependent features are fitted step by step, as scikit-learn
-    does it, to rows where they are; `plan_` says so, and why.
+    summed once, and all steps follow from them: removing a feature is a sweep of the sums [2]_.
+    Other estimators are fitted at each step, as in scikit-learn, on the device of the rows, and so
+    are all estimators for sparse X and nearly dependent features; `plan_` gives the reason.
 
     Parameters
     ----------
     estimator : estimator
-        With `coef_` or `feature_importances_`; it is cloned.
+        An estimator with `coef_` or `feature_importances_` after `fit`; it is cloned.
     n_features_to_select : int or float, default=None
-        How many features are left: a number, or a share of the features; None is half of them.
+        How many features to keep: a number, or a share of the features. None is half of them.
     step : int or float, default=1
-        How many features a step eliminates: a number, or a share of all features.
+        How many features each step eliminates: a number, or a share of all features.
     verbose : int, default=0
-        Above 0, a line for each step is printed.
+        Above 0, `fit` prints a line for each step.
     importance_getter : str or callable, default="auto"
-        Where importances are; other than "auto", scikit-learn does the work.
+        An attribute of the fitted estimator, or a function of it, that returns the importances.
+        Unless it is "auto", scikit-learn does the work.
 
     Attributes
     ----------
     estimator_ : estimator
-        Fitted on the features that are left.
+        The estimator, fitted to the selected features.
     n_features_ : int
-        How many are left.
+        Number of selected features.
     support_ : bool ndarray of shape (n_features_in_,)
     ranking_ : int ndarray of shape (n_features_in_,)
-        1 for features that are left; those that were eliminated first have the largest.
+        1 for selected features; the features that were eliminated first have the largest rank.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.
     plan_ : Plan
-        How many models were made from sums, how many were fitted, and why.
+        How many models were computed from sums, how many were fitted, and why.
 
     References
     ----------
@@ -160,14 +162,14 @@ class RFE(_Eliminating, sk.RFE):
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X, y, **fit_params) -> Self:  # type: ignore[override]
-        """Eliminate features, and fit the estimator on those that are left.
+        """Eliminate features, and fit the estimator to the remaining ones.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
         **fit_params
-            For the estimator's `fit`; with any, it is fitted step by step.
+            Passed to `fit` of the estimator, which is then fitted at each step.
 
         Returns
         -------
@@ -210,33 +212,34 @@ class RFE(_Eliminating, sk.RFE):
 
 
 class RFECV(_Eliminating, sk.RFECV):
-    """Recursive feature elimination that chooses how many features stay by cross-validation.
+    """Recursive feature elimination, with the number of features chosen by cross-validation.
 
-    On the training part of every split, features are eliminated as by `RFE`, and the model of each
-    step is scored on the rows that the split holds out. The number of features with the best mean
-    score (of several the smallest) is then left of all rows.
+    On the training set of every split, it eliminates features like `RFE`, and scores the model of
+    each step on the held-out rows. It then eliminates features on all rows, down to the number with
+    the best mean score (if there are several, the smallest).
 
-    For `Ridge` and `LinearRegression` of `gpuml.linear_model`, and scores that are made of
-    residuals, second moments of the rows are summed once, and the steps of all splits, their scores
-    and the elimination on all rows follow from them. Others are fitted step by step, as
-    scikit-learn does it, to rows where they are; `plan_` says so, and why.
+    For `Ridge` and `LinearRegression` of `gpuml.linear_model`, and scores that follow from
+    residuals, second moments of the rows are summed once. The steps of all splits, their scores and
+    the elimination on all rows follow from them. In all other cases models are fitted at each step,
+    as in scikit-learn, on the device of the rows; `plan_` gives the reason.
 
     Parameters
     ----------
     estimator : estimator
-        With `coef_` or `feature_importances_`; it is cloned.
+        An estimator with `coef_` or `feature_importances_` after `fit`; it is cloned.
     step : int or float, default=1
-        How many features a step eliminates: a number, or a share of all features.
+        How many features each step eliminates: a number, or a share of all features.
     min_features_to_select : int, default=1
         The smallest number of features that is scored.
     cv : int, splitter or iterable, default=None
-        None is 5 folds.
+        Number of folds, or the splits; None is 5 folds.
     scoring : str or callable, default=None
-        None is R^2, of classifiers accuracy.
+        The score of a model; None is R^2, or accuracy for classifiers.
     verbose : int, default=0
         Above 0, a line for each step is printed.
     n_jobs : int, default=None
-        For splits that are fitted step by step in CPU memory; those of device rows take turns.
+        Number of parallel jobs for splits that are fitted step by step in CPU memory. With rows on
+        a device, splits are fitted one after the other.
     importance_getter : str or callable, default="auto"
         Where importances are; other than "auto", scikit-learn does the work.
 
@@ -246,16 +249,16 @@ class RFECV(_Eliminating, sk.RFECV):
         "n_features", "mean_test_score", "std_test_score" (n_steps,), and for each split
         "split0_test_score", "split0_support" and "split0_ranking".
     estimator_ : estimator
-        Fitted on the features that are left.
+        The estimator, fitted to the selected features.
     n_features_ : int
-        How many are left.
+        Number of selected features.
     support_ : bool ndarray of shape (n_features_in_,)
     ranking_ : int ndarray of shape (n_features_in_,)
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.
     plan_ : Plan
-        How many models were made from sums, how many were fitted, and why.
+        How many models were computed from sums, how many were fitted, and why.
 
     See Also
     --------
@@ -279,15 +282,15 @@ class RFECV(_Eliminating, sk.RFECV):
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X, y, **params) -> Self:  # type: ignore[override]
-        """Choose the number of features, and fit the estimator on those that are left.
+        """Choose the number of features, and fit the estimator to the selected ones.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
         **params
-            `groups` for the splitter; others where metadata routing is on. With any but groups,
-            the estimator is fitted step by step.
+            `groups` for the splitter; other parameters only if metadata routing is on. With those,
+            the estimator is fitted at each step.
 
         Returns
         -------
@@ -297,7 +300,7 @@ class RFECV(_Eliminating, sk.RFECV):
         ------
         ValueError
             For input that scikit-learn's class, or the estimator, rejects, and for device data with
-            other parameters than groups. A failed fit leaves the selector as it was.
+            parameters other than `groups`. A failed fit leaves the selector as it was.
         """
         with unchanged_on_error(self):
             X = checked(self, X, allow_nan=True)  # the estimator says what it can fit

@@ -14,45 +14,48 @@ from gpuml.preprocessing._transformer import Transformer
 
 
 class SelectFromModel(Selector, sk.SelectFromModel):
-    r"""Select the features that are important to a model.
+    r"""Select the features that are important in a model.
 
-    Features j are kept whose importance reaches a threshold. The importance is that of the model's
-    `feature_importances_`, or :math:`\|w_{\cdot j}\|` over the outputs of its `coef_`. Importances
-    come to CPU memory; rows are fitted and transformed where they are.
+    A feature j is kept if its importance reaches a threshold. Its importance is that of the model's
+    `feature_importances_`, or the norm :math:`\|w_{\cdot j}\|` of its `coef_` over the outputs.
+    Importances are copied to CPU memory; the estimator is fitted, and rows are transformed, on the
+    device of the rows.
 
     Parameters
     ----------
     estimator : estimator
-        With `coef_` or `feature_importances_`; it is cloned, unless `prefit`.
+        An estimator with `coef_` or `feature_importances_` after `fit`; it is cloned, unless
+        `prefit` is True.
     threshold : str or float, default=None
-        A number, "mean", "median" or a multiple such as "1.25*mean". None is 1e-5 for models with
-        an l1 penalty and "mean" for others.
+        The least importance: a number, "mean", "median" or a multiple such as "1.25*mean". None is
+        1e-5 for models with an l1 penalty and "mean" for others.
     prefit : bool, default=False
-        Whether the estimator is fitted already.
+        Whether the estimator is already fitted.
     norm_order : non-zero int, inf or -inf, default=1
         Order of the norm over the outputs.
     max_features : int or callable, default=None
-        How many features to keep at most: a number, or a function of X. With ``threshold=-np.inf``
-        it alone decides.
+        The most features to keep: a number, or a function of X. To select by this number alone, set
+        ``threshold=-np.inf``.
     importance_getter : str or callable, default="auto"
-        Where importances are: an attribute, also of a step as in
-        ``"named_steps.ridge.coef_"``, or a function of the fitted estimator.
+        An attribute that holds the importances, which may be that of a step
+        (``"named_steps.ridge.coef_"``), or a function of the fitted estimator that returns them.
 
     Attributes
     ----------
     estimator_ : estimator
-        The fitted one.
+        The fitted estimator.
     n_features_in_ : int
     max_features_ : int
-        Only if `max_features` is given.
+        Only if you set `max_features`.
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.
     threshold_ : float
+        The threshold as a number.
 
     See Also
     --------
-    RFE : Fits again after every elimination.
-    SequentialFeatureSelector : Compares scores of held-out rows.
+    RFE : Fits the estimator again after every elimination.
+    SequentialFeatureSelector : Selects features by their scores on held-out rows.
 
     References
     ----------
@@ -78,7 +81,7 @@ class SelectFromModel(Selector, sk.SelectFromModel):
         X : array-like or sparse matrix of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
         **fit_params
-            For the estimator's `fit`.
+            Passed to `fit` of the estimator.
 
         Returns
         -------

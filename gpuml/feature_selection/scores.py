@@ -28,13 +28,13 @@ def r_regression(X, y, *, center=True, force_finite=True):
     Parameters
     ----------
     X : array-like or sparse matrix of shape (n_samples, n_features)
-        Arrays of CuPy, torch and other libraries are read where they are; data in CPU memory is
-        scikit-learn's work. So it is below.
+        CuPy, torch and other arrays stay on their device; scikit-learn does the work for data in
+        CPU memory.
     y : array-like of shape (n_samples,)
     center : bool, default=True
-        Whether means are taken away.
+        Whether to subtract the means of X and y.
     force_finite : bool, default=True
-        Whether constant features have 0 instead of nan.
+        Whether constant features get 0 instead of nan.
 
     Returns
     -------
@@ -67,11 +67,13 @@ def f_regression(X, y, *, center=True, force_finite=True):
     Parameters
     ----------
     X : array-like or sparse matrix of shape (n_samples, n_features)
+        Handled as in `r_regression`.
     y : array-like of shape (n_samples,)
     center : bool, default=True
-        Whether means are taken away; n - 1 stands for n - 2 if they are not.
+        Whether to subtract the means of X and y. If False, n - 1 replaces n - 2.
     force_finite : bool, default=True
-        Whether constant features have 0 instead of nan, and exact ones the largest float.
+        Whether constant features get 0 instead of nan, and features that determine y exactly get
+        the largest float.
 
     Returns
     -------
@@ -116,6 +118,7 @@ def f_classif(X, y):
     Parameters
     ----------
     X : array-like or sparse matrix of shape (n_samples, n_features)
+        Handled as in `r_regression`.
     y : array-like of shape (n_samples,)
         Labels of K classes.
 
@@ -160,7 +163,7 @@ def chi2(X, y):
     Parameters
     ----------
     X : array-like or sparse matrix of shape (n_samples, n_features)
-        Counts, or other values that are not negative.
+        Counts, or other values that are not negative; handled as in `r_regression`.
     y : array-like of shape (n_samples,)
         Labels.
 

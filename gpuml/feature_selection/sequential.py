@@ -17,39 +17,41 @@ from gpuml.resampling.split import check_splitter, split_rows
 
 
 class SequentialFeatureSelector(Selector, sk.SequentialFeatureSelector):
-    r"""Add (or remove) one feature at a time: the one that scores best on held-out rows.
+    r"""Forward or backward feature selection by cross-validated scores, one feature per step.
 
-    With F the features that are selected so far, a forward step adds
+    With F the set of selected features, a forward step adds the feature
 
     .. math:: \arg\max_{j \notin F} \; \frac{1}{S} \sum_s \mathrm{score}_s(F \cup \{j\}),
 
     and a backward step removes the feature without which the mean score of the S splits is largest.
 
     For `Ridge` and `LinearRegression` of `gpuml.linear_model`, second moments of the rows are
-    summed once. All models of a step, on all splits, follow from them, and a feature more or less
-    is a sweep of the sums [1]_. Other estimators, scores that are not made of residuals, sparse X
-    and nearly dependent features are cross-validated subset by subset; `plan_` says so, and why.
+    summed once. All models of a step, on all splits, follow from them: adding or removing a feature
+    is a sweep of the sums [1]_. Other estimators are cross-validated subset by subset, and so are
+    all estimators for scores that do not follow from residuals, sparse X and nearly dependent
+    features; `plan_` gives the reason.
 
-    Arrays of CuPy, torch and other libraries are worked on where they are.
+    CuPy, torch and other arrays stay on their device.
 
     Parameters
     ----------
     estimator : estimator
-        Not fitted; it is cloned.
+        The model to select features for; it is cloned.
     n_features_to_select : "auto", int or float, default="auto"
         How many features to select: a number, or a share of the features. "auto" is half of them,
-        or, with `tol`, as many as it takes.
+        or with `tol`, the number at which selection ends.
     tol : float, default=None
-        With "auto", selection ends when a step adds less than this to the score. Negative values
-        allow backward steps that cost so much.
+        With "auto", selection ends when a step increases the score by less than this. A negative
+        value lets backward steps lower the score by up to its size.
     direction : {"forward", "backward"}, default="forward"
-        Whether to begin with no features, or with all.
+        Whether to start with no features, or with all.
     scoring : str or callable, default=None
-        None is the estimator's `score`.
+        The score of a model; None is the estimator's `score`.
     cv : int, splitter or iterable, default=5
-        All steps have the same splits: a splitter that shuffles is asked once.
+        Number of folds, or the splits. All steps use the same splits: a splitter that shuffles is
+        called once.
     n_jobs : int, default=None
-        For subsets that are cross-validated one by one.
+        Number of parallel jobs for subsets that are cross-validated one by one.
 
     Attributes
     ----------
@@ -57,11 +59,11 @@ class SequentialFeatureSelector(Selector, sk.SequentialFeatureSelector):
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.
     n_features_to_select_ : int
-        Features that were selected.
+        Number of selected features.
     support_ : bool ndarray of shape (n_features_in_,)
-        Which; in CPU memory.
+        Whether each feature is selected; in CPU memory.
     plan_ : Plan
-        How many models were made from sums, how many were fitted, and why.
+        How many models were computed from sums, how many were fitted, and why.
 
     See Also
     --------
@@ -91,7 +93,7 @@ class SequentialFeatureSelector(Selector, sk.SequentialFeatureSelector):
         X : array-like or sparse matrix of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
         **params
-            For the estimator, the splitter and the scorer, where metadata routing is on.
+            Passed to the estimator, the splitter and the scorer, if metadata routing is on.
 
         Returns
         -------

@@ -30,20 +30,20 @@ class BestSubsets:
     Attributes
     ----------
     support : bool ndarray of shape (n_features,)
-        The subset with the best mean score, of several the smallest.
+        The subset with the best mean score; if there are several, the smallest.
     score : float
-        Its mean score.
+        Mean score of this subset.
     n_features : int ndarray of shape (n_sizes,)
         1, 2, ... up to `max_features`.
     supports : bool ndarray of shape (n_sizes, n_features)
         The best subset of each size.
     scores : ndarray of shape (n_sizes, n_splits)
-        Its scores on the held-out part of every split.
+        Scores of the best subset of each size on the held-out rows of every split.
     n_subsets : int
-        How many were compared.
+        Number of subsets.
     n_left_out : int
-        How many of them hold features that are nearly linear combinations of others of theirs;
-        they are not scored.
+        Number of subsets without a score, because a feature is nearly a linear combination of the
+        other features of the subset.
     """
 
     support: np.ndarray
@@ -65,39 +65,39 @@ def best_subset(
     alpha: float = 0.0,
     fit_intercept: bool = True,
 ) -> BestSubsets:
-    r"""Compare the models of all subsets of the features on held-out rows.
+    r"""Exhaustive feature selection: score the models of all subsets of features on held-out rows.
 
-    Of every subset F of at most `max_features` features, the coefficients
+    For every subset F of at most `max_features` features, the coefficients
 
     .. math:: \arg\min_{w, b} \sum_i (y_i - b - \sum_{j \in F} w_j x_{ij})^2
               + \alpha \sum_{j \in F} w_j^2
 
-    are found on the training part of each split, and scored on its held-out part. Rows are read
-    once. A subset costs some dozen operations and no fit, and is compared exactly: no subset is
-    passed over, as it is in forward or backward selection.
+    are computed on the training set of each split, and scored on its held-out rows. Rows are read
+    once. A subset costs about a dozen operations and no fit. All subsets are compared, unlike in
+    forward or backward selection, and their scores are exact.
 
-    Nor is one passed over by a bound. Errors on training rows grow when features leave, so that
-    branch and bound finds the best subset by them without a look at each; a score on held-out rows
-    may rise or fall, and says nothing of other subsets. Hence the limit on their number.
+    Branch and bound cannot skip subsets here. It works with errors on training rows, which grow
+    when features are removed. A score on held-out rows may rise or fall, so it gives no bound for
+    other subsets. This is why the number of subsets is limited.
 
-    The score of the subset that is best of many is better than what to expect on new rows: keep
-    rows that `best_subset` does not see for that.
+    The score of the best of many subsets is too optimistic as an estimate for new rows. Keep rows
+    that `best_subset` does not see for such an estimate.
 
     Parameters
     ----------
     X : array-like of shape (n_samples, n_features)
-        NumPy arrays and DataFrames, or arrays on a device; subsets are compared there.
+        NumPy arrays and DataFrames, or arrays on a device, where subsets are then compared.
     y : array-like of shape (n_samples,) or (n_samples, n_targets)
     max_features : int, default=None
-        Features of the largest subsets; None is all of them. There are
+        Number of features of the largest subsets; None is all features. There are
         :math:`\sum_{k \le \mathrm{max\_features}} {n\_features \choose k}` subsets, at most 2^30.
     cv : int, splitter or iterable, default=None
-        None is 5 folds.
+        Number of folds, or the splits; None is 5 folds.
     scoring : str or scorer, default=None
-        Made of squares and sums of residuals: "r2" (None), "neg_mean_squared_error",
-        "neg_root_mean_squared_error", "explained_variance".
+        A score that follows from sums and squares of residuals: "r2" (None),
+        "neg_mean_squared_error", "neg_root_mean_squared_error", "explained_variance".
     alpha : float >= 0, default=0.0
-        Penalty, as of `Ridge`.
+        Strength of the penalty, as in `Ridge`.
     fit_intercept : bool, default=True
         Whether to fit the intercept b; otherwise it is 0.
 
@@ -109,12 +109,12 @@ def best_subset(
     Raises
     ------
     ValueError
-        For more subsets than can be compared, sparse X, scores that are not made of residuals, and
-        input that `Ridge` rejects.
+        For too many subsets, sparse X, scores that do not follow from residuals, and input that
+        `Ridge` rejects.
 
     See Also
     --------
-    SequentialFeatureSelector : One feature at a time; for any number of features.
+    SequentialFeatureSelector : Adds or removes one feature per step; for any number of features.
 
     References
     ----------

@@ -32,7 +32,7 @@ def _on_host(values: Any) -> np.ndarray:
 
 
 class SelectKBest(_ByScore, sk.SelectKBest):
-    r"""Keep the k features with the highest scores.
+    r"""Select the k features with the highest scores.
 
     The score of a feature is a function of this feature and the target alone.
 
@@ -45,13 +45,14 @@ class SelectKBest(_ByScore, sk.SelectKBest):
     score_func : callable, default=f_classif
         A function of X and y that returns scores, or scores and p-values.
     k : int or "all", default=10
-        How many.
+        Number of features to keep.
 
     Attributes
     ----------
     scores_ : ndarray of shape (n_features,)
-        In CPU memory, like `pvalues_`.
+        Score of each feature, in CPU memory.
     pvalues_ : ndarray of shape (n_features,) or None
+        P-value of each feature, in CPU memory; None if `score_func` returns only scores.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.
@@ -71,7 +72,7 @@ class SelectKBest(_ByScore, sk.SelectKBest):
 
 
 class SelectPercentile(_ByScore, sk.SelectPercentile):
-    r"""Keep a share of the features, those with the highest scores.
+    r"""Select a percentage of the features, those with the highest scores.
 
     The score of a feature is a function of this feature and the target alone.
 
@@ -84,13 +85,14 @@ class SelectPercentile(_ByScore, sk.SelectPercentile):
     score_func : callable, default=f_classif
         A function of X and y that returns scores, or scores and p-values.
     percentile : int, default=10
-        The share, in percent.
+        Percentage of features to keep.
 
     Attributes
     ----------
     scores_ : ndarray of shape (n_features,)
-        In CPU memory, like `pvalues_`.
+        Score of each feature, in CPU memory.
     pvalues_ : ndarray of shape (n_features,) or None
+        P-value of each feature, in CPU memory; None if `score_func` returns only scores.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.
@@ -110,9 +112,10 @@ class SelectPercentile(_ByScore, sk.SelectPercentile):
 
 
 class SelectFpr(_ByScore, sk.SelectFpr):
-    r"""Keep features with a p-value below alpha, :math:`p_j < \alpha`.
+    r"""Select features with a p-value below alpha, :math:`p_j < \alpha`.
 
-    Of features that say nothing about the target, a share of alpha is kept.
+    This bounds the false positive rate: of the features that are independent of the target, an
+    expected share of alpha is kept.
 
     CuPy, torch and other arrays are scored on their device, by `f_classif`, `f_regression`,
     `r_regression` and `chi2` (gpuml's or scikit-learn's), or by your own function, if it accepts
@@ -127,8 +130,9 @@ class SelectFpr(_ByScore, sk.SelectFpr):
     Attributes
     ----------
     scores_ : ndarray of shape (n_features,)
-        In CPU memory, like `pvalues_`.
+        Score of each feature, in CPU memory.
     pvalues_ : ndarray of shape (n_features,) or None
+        P-value of each feature, in CPU memory; None if `score_func` returns only scores.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.
@@ -148,10 +152,10 @@ class SelectFpr(_ByScore, sk.SelectFpr):
 
 
 class SelectFdr(_ByScore, sk.SelectFdr):
-    r"""Select features with a bounded false discovery rate: at most alpha on average.
+    r"""Select features with a false discovery rate of at most alpha.
 
-    Those with :math:`p_j \le \max \{p_{(k)} : p_{(k)} \le \alpha k / d\}`, of d features
-    (Benjamini and Hochberg).
+    These are the features with :math:`p_j \le \max \{p_{(k)} : p_{(k)} \le \alpha k / d\}`, of d
+    features (the Benjamini-Hochberg procedure).
 
     CuPy, torch and other arrays are scored on their device, by `f_classif`, `f_regression`,
     `r_regression` and `chi2` (gpuml's or scikit-learn's), or by your own function, if it accepts
@@ -166,8 +170,9 @@ class SelectFdr(_ByScore, sk.SelectFdr):
     Attributes
     ----------
     scores_ : ndarray of shape (n_features,)
-        In CPU memory, like `pvalues_`.
+        Score of each feature, in CPU memory.
     pvalues_ : ndarray of shape (n_features,) or None
+        P-value of each feature, in CPU memory; None if `score_func` returns only scores.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.
@@ -187,9 +192,10 @@ class SelectFdr(_ByScore, sk.SelectFdr):
 
 
 class SelectFwe(_ByScore, sk.SelectFwe):
-    r"""Keep features with a p-value below alpha of d features, :math:`p_j < \alpha / d`.
+    r"""Select features with a p-value below alpha / d, for d features: :math:`p_j < \alpha / d`.
 
-    With probability alpha at most, a feature is kept that says nothing about the target.
+    This bounds the family-wise error rate: the probability to keep any feature that is independent
+    of the target is at most alpha.
 
     CuPy, torch and other arrays are scored on their device, by `f_classif`, `f_regression`,
     `r_regression` and `chi2` (gpuml's or scikit-learn's), or by your own function, if it accepts
@@ -204,8 +210,9 @@ class SelectFwe(_ByScore, sk.SelectFwe):
     Attributes
     ----------
     scores_ : ndarray of shape (n_features,)
-        In CPU memory, like `pvalues_`.
+        Score of each feature, in CPU memory.
     pvalues_ : ndarray of shape (n_features,) or None
+        P-value of each feature, in CPU memory; None if `score_func` returns only scores.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.
@@ -227,7 +234,7 @@ class SelectFwe(_ByScore, sk.SelectFwe):
 class GenericUnivariateSelect(_ByScore, sk.GenericUnivariateSelect):
     r"""Univariate feature selection by any of the other selectors, chosen by name.
 
-    So a search may choose among them.
+    The name is a parameter, so a search can choose the selector.
 
     CuPy, torch and other arrays are scored on their device, by `f_classif`, `f_regression`,
     `r_regression` and `chi2` (gpuml's or scikit-learn's), or by your own function, if it accepts
@@ -238,14 +245,16 @@ class GenericUnivariateSelect(_ByScore, sk.GenericUnivariateSelect):
     score_func : callable, default=f_classif
         A function of X and y that returns scores, or scores and p-values.
     mode : {"percentile", "k_best", "fpr", "fdr", "fwe"}, default="percentile"
+        The selector: `SelectPercentile`, `SelectKBest`, `SelectFpr`, `SelectFdr` or `SelectFwe`.
     param : "all", float or int, default=1e-5
-        Of the mode.
+        The parameter of the selector: its percentile, k or alpha.
 
     Attributes
     ----------
     scores_ : ndarray of shape (n_features,)
-        In CPU memory, like `pvalues_`.
+        Score of each feature, in CPU memory.
     pvalues_ : ndarray of shape (n_features,) or None
+        P-value of each feature, in CPU memory; None if `score_func` returns only scores.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.

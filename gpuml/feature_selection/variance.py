@@ -11,7 +11,7 @@ from gpuml.preprocessing._column_sums import column_moments
 
 
 class VarianceThreshold(Selector, sk.VarianceThreshold):
-    r"""Keep the features with a variance above a threshold, :math:`s_j^2 > t`.
+    r"""Select the features with a variance above a threshold, :math:`s_j^2 > t`.
 
     CuPy, torch and other arrays stay on their device; scikit-learn transforms data in CPU memory,
     including sparse matrices.
@@ -19,19 +19,19 @@ class VarianceThreshold(Selector, sk.VarianceThreshold):
     Parameters
     ----------
     threshold : float, default=0.0
-        0 leaves out the features that have the same value in all rows.
+        The threshold t. 0 removes the features that have the same value in all rows.
 
     Attributes
     ----------
     variances_ : ndarray of shape (n_features,)
-        Of the values that are not nan, in CPU memory.
+        Variances of the values that are not nan, in CPU memory.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.
 
     See Also
     --------
-    SelectKBest : Looks at the target, too.
+    SelectKBest : Select features by their relation to the target.
 
     Examples
     --------

@@ -16,35 +16,35 @@ class Summary:
     Attributes
     ----------
     names : tuple of q str
-        Of the coefficients: those of the features, then "intercept" where there is one.
+        Names of the features, then "intercept" if the model has one.
     coef, std_error, statistic, p_value : ndarray of shape (q,)
-        Coefficients, their standard errors, the quotients of both, and the probability of a
-        quotient at least as large where the coefficient is 0.
+        Coefficients, their standard errors, the quotients of the two, and the probability of a
+        quotient at least as large in size if the coefficient is 0.
     interval : ndarray of shape (q, 2)
         Confidence intervals.
     covariance : ndarray of shape (q, q)
-        Of the coefficients.
+        Covariance of the coefficients.
     kind : str
-        Which covariance it is.
+        Kind of the covariance, such as "HC3".
     level : float
-        Of the intervals.
+        Confidence level of the intervals.
     n_rows : float
-        Rows, or the sum of their weights.
+        Number of rows, or the sum of their weights.
     df : float
         Degrees of freedom of the residuals.
     df_test : float
-        Of the t distribution of `statistic`; inf for a normal one.
+        Degrees of freedom of the t distribution of `statistic`; inf for a normal one.
     n_groups : int
-        Of a clustered covariance; else 0.
+        Number of groups of a clustered covariance; otherwise 0.
     scale : float
-        Of the variance.
+        Scale of the variance.
     log_likelihood, aic, bic : float
-        ``aic = 2 q - 2 log_likelihood``, with q coefficients and no scale; nan where the
+        ``aic = 2 q - 2 log_likelihood``, with q coefficients and without the scale; nan if the
         distribution has no closed form.
     r2 : float
-        Share of the deviance that is explained: R^2 of least squares, else D^2.
+        Share of the deviance that the model explains: R^2 for least squares, D^2 for others.
     model : str
-        The class of the model.
+        Class of the model.
     """
 
     names: tuple[str, ...]

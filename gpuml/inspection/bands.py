@@ -40,23 +40,24 @@ class _BandDisplay:
         Parameters
         ----------
         cv_results : dict
-            What `gpuml.model_selection.cross_validate` gives with ``return_estimator=True`` and
+            Result of `gpuml.model_selection.cross_validate` with ``return_estimator=True`` and
             ``return_indices=True``.
         X : array-like of shape (n_samples, n_features)
-            All rows; they stay where they are.
+            All rows; they stay on their device.
         y : array-like of shape (n_samples,)
             Labels of two classes, of any array library and device.
         sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
         response_method : {"predict_proba", "decision_function", "auto"}, default="auto"
-            What models are asked for; "auto" is the first of them that there is.
+            The method of the models that gives scores; "auto" is the first that a model has.
         pos_label : int, float, bool or str, default=None
             The positive class; None is scikit-learn's choice.
         name : str, default=None
-            In front of the legend's line.
+            Text at the start of the legend entry.
         ax : matplotlib.axes.Axes, default=None
-            What to draw on; None makes a new figure.
+            Axes to draw on; None makes a new figure.
         folds : bool, default=False
-            Whether each fold has its own thin line, too.
+            Whether to draw a thin line for each fold, too.
 
         Returns
         -------
@@ -68,7 +69,7 @@ class _BandDisplay:
         ImportError
             If matplotlib is not installed.
         ValueError
-            As of scikit-learn's display of such curves.
+            For input that scikit-learn's display of such curves rejects.
         """
         # scikit-learn computes while it draws.
         aside = axes_aside(f"{cls.__name__}.from_cv_results")
@@ -91,9 +92,9 @@ class _BandDisplay:
         Parameters
         ----------
         ax : matplotlib.axes.Axes, default=None
-            What to draw on; None makes a new figure.
+            Axes to draw on; None makes a new figure.
         folds : bool, default=False
-            Whether each fold has its own thin line, too.
+            Whether to draw a thin line for each fold, too.
 
         Returns
         -------
@@ -127,32 +128,33 @@ class _BandDisplay:
 class RocBandDisplay(_BandDisplay):
     """Plot the mean ROC curve over held-out folds, with a band.
 
-    At each rate of false positives the band is one standard deviation of the folds' rates of true
-    positives to both sides of their mean. Make one with `from_cv_results`.
+    At each false positive rate, the band is the mean of the folds' true positive rates, plus and
+    minus one standard deviation. Make a display with `from_cv_results`.
 
     Parameters
     ----------
     grid : array of shape (n_points,)
-        Rates of false positives.
+        False positive rates.
     curves : array of shape (n_folds, n_points)
-        Rates of true positives of each fold.
+        True positive rates of each fold.
     areas : array of shape (n_folds,)
-        Under the curves.
+        Area under the curve of each fold.
     name : str, default=None
-        In front of the legend's line.
+        Text at the start of the legend entry.
 
     Attributes
     ----------
     ax_, figure_ : matplotlib objects
-        What was drawn on, and its figure.
+        The axes, and their figure.
     line_ : matplotlib.lines.Line2D
-        The mean.
+        The mean curve.
     band_ : matplotlib.collections.PolyCollection
     fold_lines_ : list of matplotlib.lines.Line2D
+        The curves of the folds, if drawn.
 
     See Also
     --------
-    RocCurveDisplay : A line for each fold.
+    RocCurveDisplay : Draws a line for each fold.
 
     Examples
     --------
@@ -184,8 +186,8 @@ class RocBandDisplay(_BandDisplay):
 class PrecisionRecallBandDisplay(_BandDisplay):
     """Plot the mean precision-recall curve over held-out folds, with a band.
 
-    At each recall the precision of a fold is that of its highest threshold which recalls as much.
-    Make one with `from_cv_results`.
+    At each recall, the precision of a fold is that of its highest threshold with at least this
+    recall. Make a display with `from_cv_results`.
 
     Parameters
     ----------
@@ -194,22 +196,23 @@ class PrecisionRecallBandDisplay(_BandDisplay):
     curves : array of shape (n_folds, n_points)
         Precisions of each fold.
     areas : array of shape (n_folds,)
-        Average precisions.
+        Average precision of each fold.
     name : str, default=None
-        In front of the legend's line.
+        Text at the start of the legend entry.
 
     Attributes
     ----------
     ax_, figure_ : matplotlib objects
-        What was drawn on, and its figure.
+        The axes, and their figure.
     line_ : matplotlib.lines.Line2D
-        The mean.
+        The mean curve.
     band_ : matplotlib.collections.PolyCollection
     fold_lines_ : list of matplotlib.lines.Line2D
+        The curves of the folds, if drawn.
 
     See Also
     --------
-    PrecisionRecallDisplay : A line for each fold.
+    PrecisionRecallDisplay : Draws a line for each fold.
 
     Examples
     --------

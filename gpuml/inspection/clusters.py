@@ -25,23 +25,23 @@ CRITERIA = {"aic": "AIC", "bic": "BIC"}
 class ClusterCurveDisplay:
     """Plot a criterion over the number of clusters, such as inertia, silhouette or BIC.
 
-    Make one with `from_estimator`.
+    Make a display with `from_estimator`.
 
     Parameters
     ----------
     n_clusters : array of shape (n_values,)
         Numbers of clusters.
     values : array of shape (n_values,)
-        The measure of each.
+        Value of the criterion for each.
     metric : str
-        What it is called in the picture.
+        Name of the criterion in the picture.
     estimator_name : str, default=None
-        The legend's text.
+        Text of the legend.
 
     Attributes
     ----------
     ax_ : matplotlib.axes.Axes
-        What was drawn on.
+        The axes.
     figure_ : matplotlib.figure.Figure
         The figure of these axes.
     line_ : matplotlib.lines.Line2D
@@ -77,35 +77,36 @@ class ClusterCurveDisplay:
         ax: Any = None,
         **kwargs: Any,
     ) -> Self:
-        """Cluster rows with each number of clusters, and draw how well.
+        """Cluster rows with each number of clusters, and draw the criterion.
 
-        `KMeans` and `GaussianMixture` are fitted with all numbers at once, where their candidates
-        are in a search; other estimators are fitted one by one.
+        `KMeans` and `GaussianMixture` are fitted with all numbers of clusters together, if a search
+        would fit these candidates together; other estimators are fitted one by one.
 
         Parameters
         ----------
         estimator : estimator
-            With a parameter `n_clusters` or `n_components`. After `fit` it has `labels_` or
-            `predict`; `inertia_` for that measure, and methods `aic` and `bic` for these.
+            An estimator with a parameter `n_clusters` or `n_components`. After `fit` it must have
+            `labels_` or `predict`; `inertia_` for the metric "inertia", and the methods `aic` and
+            `bic` for those.
         X : array-like of shape (n_samples, n_features)
-            Of any array library. Indices are computed by scikit-learn, in CPU memory.
+            An array of any library. scikit-learn computes silhouettes and the other indices in CPU
+            memory.
         n_clusters : iterable of int, default=range(2, 11)
             Numbers of clusters, or of components.
         metric : {"inertia", "silhouette", "calinski_harabasz", "davies_bouldin", "aic", "bic"}, \
                 default="inertia"
-            The measure. Of silhouettes and the Calinski-Harabasz index more is better, of the
-            Davies-Bouldin index and the information criteria less; inertia falls with every
-            cluster.
+            The criterion. Higher silhouettes and Calinski-Harabasz indices are better, and lower
+            Davies-Bouldin indices and information criteria; inertia falls with every cluster.
         sample_size : int, default=None
-            Rows that silhouettes are computed of, by distances of all pairs; None is all.
+            Number of rows for silhouettes, which need the distances of all pairs; None is all rows.
         random_state : int, RandomState instance or None, default=None
-            Draws these rows.
+            Seed of the draw of these rows.
         name : str, default=None
-            The legend's text; None is the name of the class.
+            Text of the legend; None is the name of the class.
         ax : matplotlib.axes.Axes, default=None
-            What to draw on; None makes a new figure.
+            Axes to draw on; None makes a new figure.
         **kwargs : dict
-            For matplotlib's `plot`.
+            Passed to matplotlib's `plot`.
 
         Returns
         -------
@@ -115,7 +116,7 @@ class ClusterCurveDisplay:
         Raises
         ------
         ValueError
-            For another metric, or what the estimator rejects.
+            For an unknown metric, and for input that the estimator rejects.
         ImportError
             If matplotlib is not installed.
 
@@ -159,14 +160,14 @@ class ClusterCurveDisplay:
         Parameters
         ----------
         ax : matplotlib.axes.Axes, default=None
-            What to draw on; None makes a new figure.
+            Axes to draw on; None makes a new figure.
         **kwargs : dict
-            For matplotlib's `plot`.
+            Passed to matplotlib's `plot`.
 
         Returns
         -------
         display : ClusterCurveDisplay
-            This one.
+            This display.
 
         Raises
         ------

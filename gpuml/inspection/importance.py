@@ -71,35 +71,35 @@ def permutation_importance(
     sample_weight=None,
     max_samples=1.0,
 ):
-    r"""Importance of features: how much a score drops if a feature is permuted.
+    r"""Permutation importance of features: the drop of a score if a feature is permuted.
 
-    Of a linear model, a permutation :math:`\pi` of feature j moves responses by
-    :math:`w_j (x_{\pi(i) j} - x_{ij})`, so that predictions are made once for all features and
+    In a linear model, a permutation :math:`\pi` of feature j changes the response of row i by
+    :math:`w_j (x_{\pi(i) j} - x_{ij})`, so one call of `predict` serves all features and
     permutations. Scores from sums of residuals (`r2`, mean squared errors) follow, for all
-    features, from three sums over the rows of those differences; others that gpuml knows are
-    evaluated for many features at once. So it is for gpuml's and scikit-learn's linear models,
-    also behind scalers and PCA. Of others, rows in CPU memory are scikit-learn's business, and
-    rows of a device are permuted and scored one feature after the other where they are.
+    features, from three sums of those differences over the rows; gpuml evaluates its other batched
+    scores for many features at once. This is how it treats gpuml's and scikit-learn's linear
+    models, also behind scalers and PCA. For all other models, scikit-learn does the work for data
+    in CPU memory; rows on a device are permuted and scored there, one feature after the other.
 
     Parameters
     ----------
     estimator : estimator
-        Fitted.
+        A fitted estimator.
     X : array-like of shape (n_samples, n_features)
-        Of any array library, or a DataFrame; device data stays on its device.
+        An array of any library, or a DataFrame; device data stays on its device.
     y : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
     scoring : str, callable, list, tuple, dict or None, default=None
-        None is the estimator's `score`.
+        The score or scores; None is the estimator's `score`.
     n_repeats : int, default=5
-        Permutations of each feature.
+        Number of permutations of each feature.
     n_jobs : int or None, default=None
-        Workers, where scikit-learn does the work.
+        Number of parallel jobs, if scikit-learn does the work.
     random_state : int, RandomState instance or None, default=None
-        The same permutations as scikit-learn's: all features share them.
+        Seed of the permutations. They are the same as in scikit-learn; all features share them.
     sample_weight : array-like of shape (n_samples,), default=None
-        Of scores.
+        Weights of the rows in scores.
     max_samples : int or float, default=1.0
-        Rows drawn to be permuted: how many, or which share.
+        Number, or share, of the rows that each permutation draws.
 
     Returns
     -------
@@ -110,7 +110,7 @@ def permutation_importance(
     Raises
     ------
     ValueError
-        If scikit-learn's function would raise it.
+        For input that scikit-learn's function rejects.
 
     References
     ----------

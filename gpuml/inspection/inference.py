@@ -47,45 +47,45 @@ def summarize(
 ) -> Summary:
     r"""Standard errors, tests and confidence intervals of a fitted model without a penalty.
 
-    Rows :math:`x_i` (with a 1 for the intercept) of weight :math:`s_i` have scores :math:`u_i`, the
-    slopes of their log likelihood by :math:`w \cdot x_i`, and expected curvatures :math:`c_i` (1
-    for least squares, :math:`\mu_i (1 - \mu_i)` for logistic regression). With
+    A row :math:`x_i` (with a 1 for the intercept) of weight :math:`s_i` has a score :math:`u_i`,
+    the derivative of its log-likelihood by :math:`w \cdot x_i`, and an expected curvature
+    :math:`c_i` (1 for least squares, :math:`\mu_i (1 - \mu_i)` for logistic regression). With
     :math:`A = \sum_i s_i c_i x_i x_i'` and the scale :math:`\phi`, the covariance of the
     coefficients is
 
     .. math:: \phi A^{-1}, \quad\text{or}\quad
               A^{-1} \left( \sum_i s_i m_i u_i^2 x_i x_i' \right) A^{-1}
 
-    where :math:`m_i` = 1 (HC0), n / (n - q) (HC1), 1 / (1 - h_i) (HC2), 1 / (1 - h_i)^2 (HC3), of
-    n rows, q coefficients and leverages h. "clustered" takes the squares of the sums of
+    where :math:`m_i` = 1 (HC0), n / (n - q) (HC1), 1 / (1 - h_i) (HC2), 1 / (1 - h_i)^2 (HC3), for
+    n rows, q coefficients and leverages h. "clustered" uses the squares of the sums of
     :math:`u_i x_i` over each of G groups, times :math:`\frac{G}{G - 1} \frac{n - 1}{n - q}`. The
-    rows are read twice, three times for HC2 and HC3, where they are.
+    rows are read on their device, twice, or three times for HC2 and HC3.
 
     Parameters
     ----------
     model : fitted estimator
-        Of `gpuml.linear_model`: `LinearRegression`, `Ridge` with ``alpha=0``, `LogisticRegression`
-        of two classes with ``C=np.inf``, `PoissonRegressor`, `GammaRegressor` and
-        `TweedieRegressor` with ``alpha=0``.
+        A model of `gpuml.linear_model`: `LinearRegression`, `Ridge` with ``alpha=0``,
+        `LogisticRegression` of two classes with ``C=np.inf``, or `PoissonRegressor`,
+        `GammaRegressor` or `TweedieRegressor` with ``alpha=0``.
     X : array-like or sparse matrix of shape (n_samples, n_features)
         The rows of the fit. CuPy and torch arrays stay on their device.
     y : array-like of shape (n_samples,)
         The targets of the fit.
     covariance : {"classical", "HC0", "HC1", "HC2", "HC3", "clustered"}, default="classical"
-        The classical one is right if variances are as the model has them; HC also if they are not;
-        "clustered" also if rows of a group depend on each other.
+        "classical" is valid if the variances are those of the model; HC0 to HC3 also if they are
+        not; "clustered" also if rows of a group depend on each other.
     groups : array-like of shape (n_samples,), default=None
-        Which rows belong together; only with ``covariance="clustered"``.
+        Group of each row; only with ``covariance="clustered"``.
     sample_weight : array-like of shape (n_samples,), default=None
         The weights of the fit.
     weights : {"frequency", "precision"}, default="frequency"
-        What weights mean. A row of frequency 2 is two equal rows, and n is the sum of the weights;
-        a row of precision 2 is one row with half the variance.
+        The meaning of weights. A row of frequency 2 is two equal rows, and n is the sum of the
+        weights; a row of precision 2 is one row with half the variance.
     scale : float or "pearson", default=None
-        The scale of the variance. None estimates it as Pearson's chi2 / (n - q), or takes 1 for
-        counts and classes; "pearson" estimates it for these, too (quasi-Poisson).
+        The scale of the variance. None estimates it as Pearson's chi2 / (n - q), except for counts
+        and classes, where it is 1; "pearson" estimates it for these, too (quasi-Poisson).
     level : float in (0, 1), default=0.95
-        Probability that an interval holds the coefficient.
+        Confidence level: the probability that an interval contains the coefficient.
 
     Returns
     -------
@@ -95,9 +95,9 @@ def summarize(
     Raises
     ------
     ValueError
-        For a penalised model, whose coefficients are biased so that these are not their errors; for
-        models of several targets or classes, collinear features, separated classes, no more rows
-        than coefficients, and X and y that the estimator rejects.
+        For a penalised model, because its coefficients are biased and these are not their errors;
+        for models of several targets or more than two classes, collinear features, separated
+        classes, no more rows than coefficients, and X and y that the estimator rejects.
     TypeError
         For other estimators.
     sklearn.exceptions.NotFittedError
@@ -107,13 +107,14 @@ def summarize(
     -----
     ConvergenceWarning
         If coefficients are more than 0.05 standard errors from the optimum for these rows: the
-        `tol` of the fit was too large, or the rows are others.
+        `tol` of the fit was too large, or these are not the rows of the fit.
 
     Notes
     -----
-    Least squares has t distributions with n - q degrees of freedom (G - 1 of groups), other models
-    normal ones. The information is the expected one (as in R's ``glm``). Intervals hold for a model
-    that was chosen without a look at y; after a selection of features they are too narrow.
+    For least squares, tests and intervals use t distributions with n - q degrees of freedom (G - 1
+    with groups), and for other models normal ones. The information is the expected one (as in R's
+    ``glm``). Intervals are valid for a model that was chosen without y; after a selection of
+    features they are too narrow.
 
     References
     ----------

@@ -209,7 +209,7 @@ class CalibrationDisplay(_FromDevice, sk_calibration.CalibrationDisplay):
     """scikit-learn's reliability diagrams, also for models and data on a GPU.
 
     See `sklearn.calibration.CalibrationDisplay`: parameters, attributes and pictures are the same.
-    Of held-out rows, draw what `cross_val_predict` gives with ``method="predict_proba"``.
+    For held-out rows, draw the result of `cross_val_predict` with ``method="predict_proba"``.
 
     Examples
     --------

@@ -12,25 +12,25 @@ from gpuml.metrics._host import on_host
 class ScreeDisplay:
     """Plot the share of variance that each component explains, and the cumulative share.
 
-    Make one with `from_estimator`.
+    Make a display with `from_estimator`.
 
     Parameters
     ----------
     explained_variance_ratio : array of shape (n_components,)
-        Shares, in the order of the components.
+        Shares of the variance, in the order of the components.
     name : str, default=None
-        The legend's title.
+        Title of the legend.
 
     Attributes
     ----------
     ax_ : matplotlib.axes.Axes
-        What was drawn on.
+        The axes.
     figure_ : matplotlib.figure.Figure
         The figure of these axes.
     bars_ : matplotlib.container.BarContainer
         The shares.
     line_ : matplotlib.lines.Line2D or None
-        Their running sum.
+        The cumulative share.
 
     Examples
     --------
@@ -52,14 +52,14 @@ class ScreeDisplay:
         Parameters
         ----------
         estimator : fitted estimator
-            With `explained_variance_ratio_`: PCA, IncrementalPCA, TruncatedSVD of gpuml,
+            A model with `explained_variance_ratio_`: PCA, IncrementalPCA or TruncatedSVD of gpuml,
             gpuml_dask, scikit-learn or cuML.
         name : str, default=None
-            The legend's title; None is the name of the class.
+            Title of the legend; None is the name of the class.
         ax : matplotlib.axes.Axes, default=None
-            What to draw on; None makes a new figure.
+            Axes to draw on; None makes a new figure.
         cumulative : bool, default=True
-            Whether the running sum is drawn.
+            Whether to draw the cumulative share.
 
         Returns
         -------
@@ -101,14 +101,14 @@ class ScreeDisplay:
         Parameters
         ----------
         ax : matplotlib.axes.Axes, default=None
-            What to draw on; None makes a new figure.
+            Axes to draw on; None makes a new figure.
         cumulative : bool, default=True
-            Whether the running sum is drawn.
+            Whether to draw the cumulative share.
 
         Returns
         -------
         display : ScreeDisplay
-            This one.
+            This display.
 
         Raises
         ------

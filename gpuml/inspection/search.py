@@ -15,13 +15,13 @@ from gpuml.inspection._results import Results, read_results
 class SearchDisplay:
     """Plot the scores of a search over its parameters.
 
-    Over one parameter: the mean score of each value, and its spread (one standard deviation) over
-    folds; on a log axis where the values are log-spaced. Over two: a heat map, or points where
-    candidates were drawn at random. Over more: parallel coordinates, a line for each candidate,
-    coloured by its score. Where candidates differ in a parameter that is not drawn, the best of
-    those at one place is shown. Candidates without a score (nan) are left out.
+    - One parameter: the mean score of each value, and its spread (one standard deviation) over
+      folds; on a log axis if the values are log-spaced.
+    - Two parameters: a heat map, or points if candidates were drawn at random.
+    - More parameters: parallel coordinates, with a line for each candidate, coloured by its score.
 
-    Make one with `from_search`.
+    If candidates also differ in a parameter that is not drawn, the picture shows the best one at
+    each place. It leaves out candidates without a score (nan). Make a display with `from_search`.
 
     Parameters
     ----------
@@ -32,28 +32,30 @@ class SearchDisplay:
     train_scores : array of shape (n_candidates, n_splits), default=None
         Scores of the rows that models were fitted to.
     iterations : integer array of shape (n_candidates,), default=None
-        Of adaptive searches: the iteration in which each candidate was evaluated.
+        For adaptive searches: the iteration in which each candidate was evaluated.
     resources : array of shape (n_candidates,), default=None
-        What the candidates of an iteration were given; needed with `iterations`.
+        The resources (such as rows) of each candidate; required with `iterations`.
     metric : str, default="score"
-        What the scores are called.
+        Name of the score in the picture.
 
     Attributes
     ----------
     ax_ : matplotlib.axes.Axes
-        What was drawn on.
+        The axes.
     figure_ : matplotlib.figure.Figure
         The figure of these axes.
     lines_ : list of matplotlib.lines.Line2D
-        Of a curve: test scores, after the train scores of the same iteration; else empty.
+        For one parameter: the test scores, after the train scores of the same iteration; otherwise
+        empty.
     image_ : matplotlib.cm.ScalarMappable or None
-        The cells, points or lines that are coloured by score, of two parameters or more.
+        For two or more parameters: the cells, points or lines that are coloured by score.
     text_ : list of matplotlib.text.Text
-        What is written on the cells of a heat map, or beside parallel axes.
+        Text on the cells of a heat map, or beside parallel axes.
 
     See Also
     --------
-    sklearn.model_selection.ValidationCurveDisplay : The like of one parameter, which fits models.
+    sklearn.model_selection.ValidationCurveDisplay : Fits models and plots scores over one
+        parameter.
 
     Examples
     --------
@@ -99,19 +101,19 @@ class SearchDisplay:
         Parameters
         ----------
         search : fitted search
-            Of gpuml, gpuml_dask or scikit-learn. Only its `cv_results_` is read.
+            A search of gpuml, gpuml_dask or scikit-learn. Only its `cv_results_` is read.
         metric : str, default=None
-            Which score. Must be named if there are several.
+            Name of the score; required if there are several.
         params : str or list of str, default=None
-            Which parameters; None is all that differ between candidates. Of two, the first is the
-            vertical one.
+            Parameters to draw; None is all that differ between candidates. The first of two is on
+            the vertical axis.
         ax : matplotlib.axes.Axes, default=None
-            What to draw on; None makes a new figure.
+            Axes to draw on; None makes a new figure.
         annotate : bool, default=None
-            Whether scores are written on a heat map; None: if it has up to 144 cells.
+            Whether to write scores on a heat map; None writes them on up to 144 cells.
         train : bool, default=None
-            Whether the train scores of one parameter are drawn, if the search has any. None: if
-            it has no iterations.
+            Whether to draw the train scores over one parameter, if the search has any. None draws
+            them unless the search has iterations.
         cmap : str or matplotlib.colors.Colormap, default="viridis"
             Colours of scores.
 
@@ -125,9 +127,9 @@ class SearchDisplay:
         sklearn.exceptions.NotFittedError
             If the search is not fitted.
         ValueError
-            For an unknown metric or parameter, or for several metrics none of which is chosen.
+            For an unknown metric or parameter, or if there are several metrics and you named none.
         TypeError
-            If `search` is no search.
+            If `search` is not a search.
         ImportError
             If matplotlib is not installed.
 
@@ -160,26 +162,26 @@ class SearchDisplay:
         Parameters
         ----------
         ax : matplotlib.axes.Axes, default=None
-            What to draw on; None makes a new figure.
+            Axes to draw on; None makes a new figure.
         annotate : bool, default=None
-            Whether scores are written on a heat map; None: if it has up to 144 cells.
+            Whether to write scores on a heat map; None writes them on up to 144 cells.
         train : bool, default=None
-            Whether the train scores of one parameter are drawn, if there are any. None: if there
-            are no iterations.
+            Whether to draw the train scores over one parameter, if there are any. None draws them
+            unless there are iterations.
         cmap : str or matplotlib.colors.Colormap, default="viridis"
             Colours of scores.
 
         Returns
         -------
         display : SearchDisplay
-            This one.
+            This display.
 
         Raises
         ------
         ImportError
             If matplotlib is not installed.
         ValueError
-            If scores and values are not of the same candidates.
+            If values, scores, iterations and resources have different numbers of candidates.
         """
         results = self._results()
         width = INCHES * (len(results.values) + 1) if len(results.values) > 2 else None

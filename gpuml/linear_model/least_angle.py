@@ -125,56 +125,56 @@ class _LeastAngle(FromSums):
 class Lars(_LeastAngle, sk.Lars):
     r"""Least angle regression.
 
-    From the residuals of no features on, coefficients grow along the direction that makes equal
-    angles with all features of the model, until another feature has the same angle with the
-    residuals and joins them. After as many steps as features this is least squares.
+    The model starts with the feature that correlates most with y. Its coefficients move along the
+    direction that makes equal angles with all features of the model, until another feature has the
+    same absolute correlation :math:`|x_j^\top r|` with the residuals r, and joins the model. After
+    as many steps as features, the model is the least-squares solution.
 
     The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
     lists; CuPy, torch and other device arrays stay on theirs. Rows are read once, for their second
-    moments; steps take place in CPU memory, in scikit-learn's `lars_path_gram`. In a
-    `gpuml.model_selection` search, all values of `n_nonzero_coefs` are read off one path for each
-    split.
+    moments; scikit-learn's `lars_path_gram` computes the steps in CPU memory. In a
+    `gpuml.model_selection` search, one path per split gives all values of `n_nonzero_coefs`.
 
     Parameters
     ----------
     fit_intercept : bool, default=True
         Whether to fit the intercept b; otherwise it is 0.
     verbose : bool or int, default=False
-        From 2 on, steps are printed.
+        From 2 on, `fit` prints each step.
     precompute : bool, "auto" or array of shape (n_features, n_features), default="auto"
-        Moments are always used; an array makes scikit-learn do the work, with data in CPU memory.
+        Moments are always used. If you pass an array, scikit-learn does the work in CPU memory.
     n_nonzero_coefs : int, default=500
-        Bound on the number of steps.
+        The most steps.
     eps : float, default=2.2e-16
-        Least diagonal of the Cholesky factor.
+        The least diagonal entry of the Cholesky factor.
     copy_X : bool, default=True
         Used only by scikit-learn's solvers; gpuml's never write to X.
     fit_path : bool, default=True
         Whether to set `coef_path_` and `active_`, and all of `alphas_`.
     jitter : float, default=None
-        Bound on uniform noise that is added to y. Models are then fitted one by one.
+        Upper bound of uniform noise that is added to y. Models are then fitted one by one.
     random_state : int, RandomState instance, default=None
-        Of the noise.
+        Seed of the noise.
 
     Attributes
     ----------
-    alphas_ : array of shape (n_steps + 1,), or list of n_targets such
+    alphas_ : array of shape (n_steps + 1,), or list of n_targets such arrays
         Largest :math:`|x_j^\top r| / n` of the residuals r after each step.
-    active_ : list of ints, or list of n_targets such
-        Features of the model, in the order in which they came.
-    coef_path_ : array of shape (n_features, n_steps + 1), or list of n_targets such
+    active_ : list of ints, or list of n_targets such lists
+        Features of the model, in the order in which they joined.
+    coef_path_ : array of shape (n_features, n_steps + 1), or list of n_targets such arrays
     coef_ : array of shape (n_features,) or (n_targets, n_features)
         This, `alphas_` and `coef_path_` are in the library, on the device and of the dtype of X.
     intercept_ : float or array of shape () or (n_targets,)
     n_iter_ : int or list of n_targets ints
-        Steps.
+        Number of steps.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.
 
     See Also
     --------
-    LassoLars : Features that no longer matter leave again.
+    LassoLars : Lasso by the same algorithm; features may leave the model again.
 
     Notes
     -----
@@ -220,9 +220,9 @@ class LassoLars(_LeastAngle, sk.LassoLars):
 
     .. math:: \frac{1}{2 n} \sum_i (y_i - x_i^\top w - b)^2 + \alpha \, |w|_1 .
 
-    As a function of :math:`\alpha`, w is linear between steps at which a feature comes or leaves:
-    in a `gpuml.model_selection` search, all values of `alpha` are read off one path for each split,
-    and rows are read once. Where it runs is as for `Lars`.
+    As a function of :math:`\alpha`, w is linear between the steps at which a feature joins or
+    leaves the model. So in a `gpuml.model_selection` search, one path per split gives all values of
+    `alpha`, and rows are read once. For the device, see `Lars`.
 
     Parameters
     ----------
@@ -233,7 +233,7 @@ class LassoLars(_LeastAngle, sk.LassoLars):
     precompute : bool, "auto" or array of shape (n_features, n_features), default="auto"
         As for `Lars`.
     max_iter : int, default=500
-        Bound on the steps.
+        The most steps.
     eps : float, default=2.2e-16
     copy_X : bool, default=True
     fit_path : bool, default=True
@@ -246,9 +246,9 @@ class LassoLars(_LeastAngle, sk.LassoLars):
 
     Attributes
     ----------
-    alphas_ : array of shape (n_steps + 1,), or list of n_targets such
-    active_ : list of ints, or list of n_targets such
-    coef_path_ : array of shape (n_features, n_steps + 1), or list of n_targets such
+    alphas_ : array of shape (n_steps + 1,), or list of n_targets such arrays
+    active_ : list of ints, or list of n_targets such lists
+    coef_path_ : array of shape (n_features, n_steps + 1), or list of n_targets such arrays
     coef_ : array of shape (n_features,) or (n_targets, n_features)
     intercept_ : float or array of shape () or (n_targets,)
     n_iter_ : int or list of n_targets ints
@@ -259,7 +259,7 @@ class LassoLars(_LeastAngle, sk.LassoLars):
 
     See Also
     --------
-    Lasso : The same models to rounding, for one alpha or few and for weighted rows.
+    Lasso : The same models up to rounding; for one or few alphas, and for weighted rows.
 
     References
     ----------
@@ -299,14 +299,14 @@ class LassoLars(_LeastAngle, sk.LassoLars):
 class LassoLarsIC(FromSums, sk.LassoLarsIC):
     r"""Lasso by least angle regression, with `alpha` chosen by an information criterion.
 
-    Of the models w with d coefficients that are the corners of the path, the one is taken that
-    minimises
+    The candidates are the models w at the steps of the path, with d coefficients that are not 0.
+    The chosen one minimises
 
     .. math:: n \log(2 \pi \sigma^2) + \frac{1}{\sigma^2} \sum_i (y_i - x_i^\top w - b)^2 + c \, d ,
 
     with c = 2 (AIC) or :math:`\log n` (BIC). The path, the sums of squares and the variance
-    :math:`\sigma^2` of the noise come from second moments of the rows, which are read once; where
-    it runs is as for `Lars`.
+    :math:`\sigma^2` of the noise come from second moments of the rows, which are read once. For the
+    device, see `Lars`.
 
     Parameters
     ----------
@@ -314,16 +314,16 @@ class LassoLarsIC(FromSums, sk.LassoLarsIC):
     fit_intercept : bool, default=True
     verbose : bool or int, default=False
     precompute : bool, "auto" or array, default="auto"
-        Moments are always used; an array makes scikit-learn do the work, with data in CPU memory.
+        Moments are always used. If you pass an array, scikit-learn does the work in CPU memory.
     max_iter : int, default=500
-        Bound on the steps.
+        The most steps.
     eps : float, default=2.2e-16
     copy_X : bool, default=True
     positive : bool, default=False
         Whether w must be non-negative.
     noise_variance : float, default=None
-        None is the mean square of the residuals of least squares, of n - n_features - 1 degrees of
-        freedom (n - n_features without an intercept).
+        The variance of the noise. None estimates it from the residuals of least squares, with
+        n - n_features - 1 degrees of freedom (n - n_features without an intercept).
 
     Attributes
     ----------
@@ -340,7 +340,7 @@ class LassoLarsIC(FromSums, sk.LassoLarsIC):
 
     See Also
     --------
-    LassoLarsCV : Chooses by held-out rows.
+    LassoLarsCV : Chooses alpha by cross-validation.
 
     References
     ----------
@@ -370,7 +370,7 @@ class LassoLarsIC(FromSums, sk.LassoLarsIC):
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         copy_X : bool, default=None
-            Without effect: X is never written to.
+            Has no effect: X is never written to.
 
         Returns
         -------
@@ -379,8 +379,8 @@ class LassoLarsIC(FromSums, sk.LassoLarsIC):
         Raises
         ------
         ValueError
-            For input that scikit-learn's class rejects, and where there are too few rows to
-            estimate the variance of the noise. A failed fit leaves the estimator as it was.
+            For input that scikit-learn's class rejects, and if there are too few rows to estimate
+            the variance of the noise. A failed fit leaves the estimator as it was.
         """
         return super().fit(X, y)
 

@@ -25,31 +25,35 @@ WAYS = {"larger": 1.0, "smaller": -1.0}
 class OneStandardError:
     r"""Choose the simplest candidate within one standard error of the best: a `refit` rule.
 
-    With the scores :math:`s_{cj}` of candidate c on J splits, the standard error of the best
-    candidate's mean is :math:`\sqrt{\sum_j (s_{bj} - \bar s_b)^2 / ((J - 1) J)}`. Of the
-    candidates whose mean is at least :math:`\bar s_b` less this, the simplest is chosen: the one
-    with the strongest regularisation. Which way that is follows from the name of a parameter (the
-    last part, behind ``__``): larger values are simpler of ``alpha``, ``reg_lambda``,
-    ``min_samples_leaf``, ``n_neighbors``, ...; smaller ones of ``C``, ``n_components``,
-    ``max_depth``, ``k``, ... (`LARGER` and `SMALLER` of this module list all). Where several
-    differ, the first decides, in the order of the grid, then the next; at last the better score.
-    Only candidates that agree with the best in all other parameters are looked at.
+    With the scores :math:`s_{cj}` of candidate c on J splits, the standard error of the mean of the
+    best candidate b is
+
+    .. math:: e = \sqrt{\frac{1}{(J - 1) J} \sum_j (s_{bj} - \bar s_b)^2} .
+
+    Among the candidates whose mean is at least :math:`\bar s_b - e`, the rule chooses the simplest:
+    the one with the strongest regularisation. The name of a parameter (its last part, after
+    ``__``) tells which values are simpler: larger ones for ``alpha``, ``reg_lambda``,
+    ``min_samples_leaf``, ``n_neighbors``, ...; smaller ones for ``C``, ``n_components``,
+    ``max_depth``, ``k``, ... (`LARGER` and `SMALLER` of this module list all names). If candidates
+    differ in several parameters, the first one in the order of the grid decides, then the next;
+    finally, the better score. The rule considers only candidates that agree with the best one in
+    all other parameters.
 
     ``refit="1se"`` is this rule with its defaults.
 
     Parameters
     ----------
     simpler : dict of str to {"larger", "smaller"}, default=None
-        Which way parameters make models simpler, by their whole names, in the order in which they
-        decide; in place of what names say.
+        For each parameter, by its whole name, whether larger or smaller values are simpler, in the
+        order in which the parameters decide. It replaces the rule about names.
     metric : str, default=None
-        Whose scores decide. Must be named if there are several.
+        The metric whose scores decide; required if there are several.
 
     Raises
     ------
     ValueError
-        When called: if no parameter that differs between candidates has an order, or there are
-        several metrics.
+        When called, if no parameter of the search has an order, if `simpler` names other
+        parameters or other orders, or if there are several metrics and you named none.
 
     References
     ----------

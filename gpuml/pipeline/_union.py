@@ -24,37 +24,39 @@ from gpuml._sklearn import _get_output_config
 
 
 class FeatureUnion(Travels, sk.FeatureUnion):
-    """Apply several transformers to X, and put their results side by side.
+    """Apply several transformers to X, and concatenate the columns of their results.
 
-    Parameters, attributes and results are those of scikit-learn's class of this name. What differs
-    is what becomes of results that are arrays of CuPy, torch and other libraries: they are joined
-    on their device, whatever scikit-learn's ``array_api_dispatch`` says. Where that is needed for
-    floats, integers and bools count as float64. If one of the results is a sparse matrix of
-    cupyx, all of them become one, in CSR format.
-
-    Rows on a device are given to no other process, so `n_jobs` is for data in CPU memory.
+    Parameters, attributes and results are those of scikit-learn's class. The difference: results
+    that are CuPy, torch and other arrays are concatenated on their device, regardless of
+    scikit-learn's ``array_api_dispatch``. If some of them have floats, results of integers and
+    bools become float64. If one of the results is a cupyx sparse matrix, the output is one too, in
+    CSR format.
 
     Parameters
     ----------
     transformer_list : list of (str, transformer) tuples
-        A transformer may be "drop" or "passthrough".
+        Names and transformers; a transformer may be "drop" or "passthrough".
     n_jobs : int, default=None
+        Number of parallel jobs for data in CPU memory. Data on a device is transformed in this
+        process.
     transformer_weights : dict, default=None
         A factor for the results of each transformer, by name.
     verbose : bool, default=False
+        Whether to print the time that each transformer takes.
     verbose_feature_names_out : bool, default=True
-        Whether names of columns begin with the name of the transformer.
+        Whether the name of each column begins with the name of its transformer.
 
     Attributes
     ----------
     named_transformers : Bunch
+        The transformers by name.
     n_features_in_, feature_names_in_
-        Of the first transformer.
+        Those of the first transformer.
 
     See Also
     --------
-    make_union : Without names.
-    gpuml.compose.ColumnTransformer : Transformers of different columns.
+    make_union : Make a union without choosing names.
+    gpuml.compose.ColumnTransformer : Apply transformers to different columns.
 
     Examples
     --------
@@ -74,7 +76,7 @@ class FeatureUnion(Travels, sk.FeatureUnion):
         X : array-like of shape (n_samples, n_features)
         y : array-like, default=None
         **fit_params : dict
-            For `fit` of the transformers, as scikit-learn's class has it.
+            Passed to `fit` of the transformers, as in scikit-learn.
 
         Returns
         -------
@@ -85,14 +87,14 @@ class FeatureUnion(Travels, sk.FeatureUnion):
             return super().fit(X, y, **fit_params)
 
     def fit_transform(self, X, y=None, **params):
-        """Fit all transformers, and put their results for the same rows side by side.
+        """Fit all transformers, transform X, and concatenate the columns of the results.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like, default=None
         **params : dict
-            For the transformers, as scikit-learn's class has it.
+            Passed to the transformers, as in scikit-learn.
 
         Returns
         -------
@@ -104,13 +106,13 @@ class FeatureUnion(Travels, sk.FeatureUnion):
             return near(super().fit_transform(X, y, **params), X)
 
     def transform(self, X, **params):
-        """Transform rows by each transformer, and put the results side by side.
+        """Transform X by each transformer, and concatenate the columns of the results.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         **params : dict
-            For `transform` of the transformers, by metadata routing.
+            Passed to `transform` of the transformers, by metadata routing.
 
         Returns
         -------
@@ -136,11 +138,12 @@ class FeatureUnion(Travels, sk.FeatureUnion):
 
 
 def make_union(*transformers, n_jobs=None, verbose=False, verbose_feature_names_out=True):
-    """Make a `FeatureUnion`, with names from the classes of the transformers.
+    """Make a `FeatureUnion`, with the transformers named after their classes.
 
     Parameters
     ----------
     *transformers : transformers
+        The transformers, in the order of their columns in the output.
     n_jobs, verbose, verbose_feature_names_out
         As for `FeatureUnion`.
 

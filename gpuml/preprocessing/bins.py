@@ -33,44 +33,49 @@ OF_WEIGHTS = ("inverted_cdf", "averaged_inverted_cdf")
 
 
 class KBinsDiscretizer(Transformer, sk.KBinsDiscretizer):
-    r"""Divide each feature into bins, and encode them as numbers or indicator columns.
+    r"""Divide each feature into bins, and encode the bins as integers or indicator columns.
+
+    A value :math:`x_j` of feature j is in the bin with the number
 
     .. math:: z_j = \#\{k : 0 < k < K,\ e_{jk} \le x_j\}
 
-    for edges :math:`e_{j0} < \dots < e_{jK}`. Arrays of CuPy, torch and other libraries are worked
-    on where they are; data in CPU memory is scikit-learn's work. Edges stay in CPU memory.
+    for bin edges :math:`e_{j0} < \dots < e_{jK}`. CuPy, torch and other arrays stay on their
+    device; scikit-learn does the work for data in CPU memory. Edges are in CPU memory.
 
     Parameters
     ----------
     n_bins : int or array-like of shape (n_features,), default=5
+        Number K of bins of each feature, at least 2.
     encode : {"onehot", "onehot-dense", "ordinal"}, default="onehot"
-        A sparse matrix of 0 and 1, a dense one, or numbers of bins. Of device data, sparse ones are
-        for CuPy arrays only.
+        Whether the output is a sparse matrix of 0 and 1, a dense one, or one with the numbers of
+        the bins. For device data, only CuPy arrays have sparse output.
     strategy : {"uniform", "quantile", "kmeans"}, default="quantile"
-        Bins of the same width, of about as many rows each, or around the centres of clusters, the
-        last one only of data in CPU memory.
+        "uniform" bins have the same width, and "quantile" bins about the same number of rows.
+        "kmeans" has a bin around each of the centres of a clustering, only for data in CPU memory.
     quantile_method : str, default="averaged_inverted_cdf"
-        How quantiles between two values are found, by its name in `numpy.quantile`.
+        Method for quantiles that are between two values: a name of `numpy.quantile`.
     dtype : {numpy.float32, numpy.float64}, default=None
-        Of the output; None stands for that of X.
+        Dtype of the output; None is the dtype of X.
     subsample : int or None, default=200000
-        From so many rows, drawn at random, edges are found if there are more.
+        If X has more rows than this, `fit` finds the edges in a random sample of this size. None
+        uses all rows.
     random_state : int, RandomState instance or None, default=None
-        For this draw.
+        Seed of the sample.
 
     Attributes
     ----------
     bin_edges_ : ndarray of shape (n_features,) of ndarrays
-        In CPU memory.
+        The K + 1 edges of each feature, in CPU memory.
     n_bins_ : ndarray of shape (n_features,)
+        Number of bins of each feature, without those that were too narrow.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.
 
     See Also
     --------
-    Binarizer : Two bins, with a threshold that is given.
-    SplineTransformer : Smooth functions between edges.
+    Binarizer : Two bins, with a given threshold.
+    SplineTransformer : Smooth piecewise polynomials instead of bins.
 
     Examples
     --------
@@ -85,7 +90,7 @@ class KBinsDiscretizer(Transformer, sk.KBinsDiscretizer):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None, sample_weight=None) -> Self:
-        """Find the edges of bins.
+        """Find the edges of the bins.
 
         Parameters
         ----------
@@ -93,6 +98,7 @@ class KBinsDiscretizer(Transformer, sk.KBinsDiscretizer):
         y : None
             Ignored.
         sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows; None is 1.
 
         Returns
         -------
@@ -201,12 +207,12 @@ class KBinsDiscretizer(Transformer, sk.KBinsDiscretizer):
         return (csr if self.encode == "onehot" else dense)(codes, self.n_bins_.tolist(), dtype)
 
     def inverse_transform(self, X):
-        """The centre of the bin of each value.
+        """Replace the code of each bin by the centre of the bin.
 
         Parameters
         ----------
         X : array or sparse matrix of shape (n_samples, n_features_out)
-            As `transform` gives it.
+            Output of `transform`.
 
         Returns
         -------

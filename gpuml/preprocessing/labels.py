@@ -1,4 +1,4 @@
-"""Labels as numbers, or as a column for each class, where the labels are."""
+"""Labels as integers, or as one indicator column per class, on the device of the labels."""
 
 from typing import Any, Self
 
@@ -16,19 +16,19 @@ from gpuml.preprocessing._categories import distinct, positions
 class LabelEncoder(Travels, sk.LabelEncoder, auto_wrap_output_keys=None):
     """Encode labels as integers, in the order of the sorted classes.
 
-    Labels of CuPy, torch and other libraries are numbered where they are; those in CPU memory,
-    strings included, are scikit-learn's work. Models of gpuml need no such numbers: they take
-    labels as they are.
+    CuPy, torch and other arrays stay on their device; scikit-learn does the work for labels in CPU
+    memory, including strings. gpuml's models do not need encoded labels: they accept labels of any
+    kind.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        Sorted, nan last; in CPU memory.
+        The classes, sorted, with nan last; in CPU memory.
 
     See Also
     --------
-    OrdinalEncoder : Of features.
-    LabelBinarizer : A column for each class.
+    OrdinalEncoder : Encode categorical features as integers.
+    LabelBinarizer : Encode labels as one column per class.
 
     Examples
     --------
@@ -58,7 +58,7 @@ class LabelEncoder(Travels, sk.LabelEncoder, auto_wrap_output_keys=None):
             return super().fit(distinct(flat(y)) if is_foreign(y) else y)
 
     def fit_transform(self, y):
-        """Find the classes, and number the labels.
+        """Find the classes, and encode the labels.
 
         Parameters
         ----------
@@ -73,7 +73,7 @@ class LabelEncoder(Travels, sk.LabelEncoder, auto_wrap_output_keys=None):
         return self.fit(y).transform(y) if is_foreign(y) else super().fit_transform(y)
 
     def transform(self, y):
-        """Number labels.
+        """Encode labels as integers.
 
         Parameters
         ----------
@@ -87,7 +87,7 @@ class LabelEncoder(Travels, sk.LabelEncoder, auto_wrap_output_keys=None):
         Raises
         ------
         ValueError
-            For labels that `fit` has not seen.
+            For labels that were not in `fit`.
         """
         check_is_fitted(self)
         y = as_array(y)
@@ -99,7 +99,7 @@ class LabelEncoder(Travels, sk.LabelEncoder, auto_wrap_output_keys=None):
         return xp.astype(positions(y, self.classes_)[0], xp.int64)
 
     def inverse_transform(self, y):
-        """Labels from their numbers.
+        """Decode integers to labels.
 
         Parameters
         ----------
@@ -108,12 +108,12 @@ class LabelEncoder(Travels, sk.LabelEncoder, auto_wrap_output_keys=None):
         Returns
         -------
         labels : array of shape (n_samples,)
-            In the library and on the device of y, which have to hold such labels.
+            In the library and on the device of y, which must support labels of this kind.
 
         Raises
         ------
         ValueError
-            For numbers that no class has.
+            For integers that are not the code of a class.
         """
         check_is_fitted(self)
         y = as_array(y)
@@ -127,30 +127,30 @@ class LabelEncoder(Travels, sk.LabelEncoder, auto_wrap_output_keys=None):
 class LabelBinarizer(Travels, sk.LabelBinarizer, auto_wrap_output_keys=None):
     """Encode labels as one indicator column per class, or a single one for two classes.
 
-    Labels of CuPy, torch and other libraries, and matrices of 0 and 1 for several labels per row,
-    are worked on where they are; those in CPU memory are scikit-learn's work.
+    y may also be a matrix of 0 and 1, with several labels per row. CuPy, torch and other arrays
+    stay on their device; scikit-learn does the work for data in CPU memory.
 
     Parameters
     ----------
     neg_label : int, default=0
-        What stands for other classes.
+        The value for rows of other classes; less than `pos_label`.
     pos_label : int, default=1
-        What stands for the class of the column.
+        The value for rows of the class of the column.
     sparse_output : bool, default=False
-        Whether `transform` gives a sparse matrix; of data in CPU memory only.
+        Whether `transform` returns a sparse matrix; only for data in CPU memory.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        Sorted; in CPU memory.
+        The classes, sorted; in CPU memory.
     y_type_ : str
-        What scikit-learn's `type_of_target` says of y.
+        The type of y, from scikit-learn's `type_of_target`.
     sparse_input_ : bool
         Whether y was a sparse matrix.
 
     See Also
     --------
-    LabelEncoder : A number for each class.
+    LabelEncoder : Encode labels as integers.
 
     Examples
     --------
@@ -176,7 +176,7 @@ class LabelBinarizer(Travels, sk.LabelBinarizer, auto_wrap_output_keys=None):
         Raises
         ------
         ValueError
-            For targets that are no labels, and for sparse output of labels on a device.
+            If y does not hold labels, or if `sparse_output` is True for labels on a device.
         """
         with unchanged_on_error(self):
             y = as_array(y)
@@ -186,7 +186,7 @@ class LabelBinarizer(Travels, sk.LabelBinarizer, auto_wrap_output_keys=None):
             return super().fit(_few(y))
 
     def fit_transform(self, y):
-        """Find the classes, and make their columns.
+        """Find the classes, and encode the labels.
 
         Parameters
         ----------
@@ -200,7 +200,7 @@ class LabelBinarizer(Travels, sk.LabelBinarizer, auto_wrap_output_keys=None):
         return self.fit(y).transform(y)
 
     def transform(self, y):
-        """Make the columns of labels.
+        """Encode labels as indicator columns.
 
         Parameters
         ----------
@@ -209,7 +209,8 @@ class LabelBinarizer(Travels, sk.LabelBinarizer, auto_wrap_output_keys=None):
         Returns
         -------
         Y : int array of shape (n_samples, n_columns)
-            In the library and on the device of y. Labels that `fit` has not seen are of no class.
+            In the library and on the device of y. Labels that were not in `fit` have `neg_label` in
+            every column.
         """
         check_is_fitted(self)
         y = as_array(y)
@@ -231,19 +232,19 @@ class LabelBinarizer(Travels, sk.LabelBinarizer, auto_wrap_output_keys=None):
         return xp.where(own, pos, neg)
 
     def inverse_transform(self, Y, threshold=None):
-        """Labels from their columns, or from decision values or probabilities.
+        """Decode indicator columns, decision values or probabilities to labels.
 
         Parameters
         ----------
         Y : array-like or sparse matrix of shape (n_samples, n_columns)
         threshold : float, default=None
-            Of one column, or of several labels per row, what is above it is the class. None is the
-            middle between `neg_label` and `pos_label`.
+            For one column, or several labels per row: values above it are of the class. None is the
+            midpoint of `neg_label` and `pos_label`.
 
         Returns
         -------
         labels : array of shape (n_samples,) or (n_samples, n_classes)
-            In the library and on the device of Y, which have to hold such labels.
+            In the library and on the device of Y, which must support labels of this kind.
         """
         check_is_fitted(self)
         Y = as_array(Y)

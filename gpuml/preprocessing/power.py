@@ -1,4 +1,4 @@
-"""Features made more like normal ones by powers, on the device of the rows."""
+"""Power transformations of features towards a normal distribution, on the device of the rows."""
 
 from collections.abc import Callable
 from typing import Any
@@ -20,36 +20,38 @@ BRACKET, PRECISION = (-2.0, 2.0), 1.48e-8
 
 
 class PowerTransformer(Transformer, sk.PowerTransformer):
-    r"""Make features more like normal ones, by powers found by maximum likelihood.
+    r"""Transform each feature by a power so that its distribution is closer to a normal one.
 
-    Box and Cox's transformation of positive values is
+    With the power :math:`\lambda` of a feature, the Box-Cox transformation is
 
-    .. math:: z = (x^\lambda - 1) / \lambda,
+    .. math:: z = (x^\lambda - 1) / \lambda
 
-    and Yeo and Johnson's of all values that of x + 1 where x is not negative, and of
-    :math:`1 - x` with :math:`2 - \lambda`, negated, where it is [1]_. Arrays of CuPy, torch and
-    other libraries stay on their device; scikit-learn transforms data in CPU memory.
+    for positive values. The Yeo-Johnson transformation [1]_ is for all values: it is the same of
+    x + 1 if x is not negative; otherwise it is the negative of the same of :math:`1 - x` with the
+    power :math:`2 - \lambda`. `fit` finds :math:`\lambda` by maximum likelihood and leaves out nan.
+
+    CuPy, torch and other arrays stay on their device; scikit-learn transforms data in CPU memory.
 
     Parameters
     ----------
     method : {"yeo-johnson", "box-cox"}, default="yeo-johnson"
-        The second one is for positive values.
+        The transformation. "box-cox" needs positive values; others raise ValueError.
     standardize : bool, default=True
-        Whether the mean is taken away and the standard deviation made 1.
+        Whether to scale the output to mean 0 and standard deviation 1.
     copy : bool, default=True
         Whether `transform` must not write to X. gpuml never does; scikit-learn's code may.
 
     Attributes
     ----------
     lambdas_ : array of shape (n_features,)
-        In the library, on the device and of the dtype of X.
+        Power of each feature, in the library, on the device and of the dtype of X.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.
 
     See Also
     --------
-    QuantileTransformer : By quantiles, whatever the distribution.
+    QuantileTransformer : Map quantiles to those of a given distribution.
 
     References
     ----------

@@ -43,7 +43,7 @@ class RandomProjection(Travels, TransformerMixin):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None) -> Self:
-        """Draw the matrix.
+        """Draw the random matrix.
 
         Parameters
         ----------
@@ -76,7 +76,7 @@ class RandomProjection(Travels, TransformerMixin):
         return self
 
     def inverse_transform(self, X):
-        """Rows whose projections are close to given ones, by the pseudo-inverse of the matrix.
+        """Map projections back to rows, by the pseudo-inverse of the random matrix.
 
         Parameters
         ----------
@@ -165,20 +165,24 @@ class RandomProjection(Travels, TransformerMixin):
 class GaussianRandomProjection(RandomProjection, sk.GaussianRandomProjection):
     r"""Project rows by a matrix of random normal numbers, :math:`Z = X C'`.
 
-    scikit-learn draws C by NumPy, so that a seed gives the same matrix everywhere; it needs
-    nothing of X but its shape. The product is taken where X is: NumPy, CuPy, torch and other
-    arrays, and sparse matrices of SciPy and cupyx. Dense rows in CPU memory go to a GPU where
-    ``gpuml.set_config(device=...)`` says so; results come back.
+    The entries of C have mean 0 and variance 1 / k, for k components. scikit-learn draws C with
+    NumPy, so a seed gives the same matrix on every device; C depends only on the shape of X. X may
+    be a NumPy, CuPy, torch or other array, or a sparse matrix of SciPy or cupyx; the product is
+    computed on its device. ``gpuml.set_config(device=...)`` may choose a GPU for dense rows in CPU
+    memory; the result is then in CPU memory.
 
     Parameters
     ----------
     n_components : int or "auto", default="auto"
-        Number of columns of Z; "auto" is what the Johnson-Lindenstrauss lemma asks for.
+        Number k of columns of Z. "auto" is the bound of the Johnson-Lindenstrauss lemma for `eps`
+        and the number of rows.
     eps : float, default=0.1
-        Distortion that "auto" allows.
+        Largest relative error of squared distances between rows, for "auto".
     compute_inverse_components : bool, default=False
-        Whether `fit` learns the pseudo-inverse of C, which `inverse_transform` needs.
+        Whether `fit` computes the pseudo-inverse of C for `inverse_transform`, which otherwise
+        computes it in each call.
     random_state : int, RandomState instance or None, default=None
+        Seed of C.
 
     Attributes
     ----------
@@ -186,14 +190,15 @@ class GaussianRandomProjection(RandomProjection, sk.GaussianRandomProjection):
     components_ : array of shape (n_components, n_features)
         C, in the library, on the device and of the dtype of the X of `fit`.
     inverse_components_ : array of shape (n_features, n_components)
-        Only with `compute_inverse_components`; likewise.
+        Pseudo-inverse of C; only with `compute_inverse_components`. Library, device and dtype as
+        for `components_`.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.
 
     See Also
     --------
-    SparseRandomProjection : With few numbers that are not 0.
+    SparseRandomProjection : Projection by a sparse random matrix.
 
     References
     ----------
@@ -212,41 +217,44 @@ class GaussianRandomProjection(RandomProjection, sk.GaussianRandomProjection):
 class SparseRandomProjection(RandomProjection, sk.SparseRandomProjection):
     r"""Project rows by a sparse random matrix, :math:`Z = X C'`.
 
-    The entries of C are 0, or :math:`\pm \sqrt{1 / (d k)}` with the probability d, for k
-    components. scikit-learn draws C by NumPy, so that a seed gives the same matrix everywhere;
-    the product is taken where X is, as for `GaussianRandomProjection`.
+    The entries of C are :math:`\pm \sqrt{1 / (d k)}` with the probability d, for k components, and
+    otherwise 0. scikit-learn draws C with NumPy, so a seed gives the same matrix on every device.
+    The product is computed on the device of X, as for `GaussianRandomProjection`.
 
     Parameters
     ----------
     n_components : int or "auto", default="auto"
-        Number k of columns of Z; "auto" is what the Johnson-Lindenstrauss lemma asks for.
+        Number k of columns of Z. "auto" is the bound of the Johnson-Lindenstrauss lemma for `eps`
+        and the number of rows.
     density : float or "auto", default="auto"
-        d; "auto" is one by the square root of the number of features.
+        Share d of entries that are not 0; "auto" is 1 / sqrt(n_features).
     eps : float, default=0.1
-        Distortion that "auto" allows.
+        Largest relative error of squared distances between rows, for "auto".
     dense_output : bool, default=False
-        Whether sparse X gives dense Z; dense X does anyway.
+        Whether Z is dense for sparse X; for dense X, it always is.
     compute_inverse_components : bool, default=False
-        Whether `fit` learns the pseudo-inverse of C, which `inverse_transform` needs.
+        Whether `fit` computes the pseudo-inverse of C for `inverse_transform`, which otherwise
+        computes it in each call.
     random_state : int, RandomState instance or None, default=None
+        Seed of C.
 
     Attributes
     ----------
     n_components_ : int
     components_ : sparse matrix or array of shape (n_components, n_features)
-        C: a CSR matrix of SciPy, or of cupyx if the X of `fit` is on CuPy's side, unless d is 1;
-        for other libraries an array of theirs.
+        C. A CSR matrix of SciPy, or of cupyx if the X of `fit` is of CuPy or cupyx, unless d is 1;
+        for other libraries, an array of theirs.
     density_ : float
-        d.
+        The density d.
     inverse_components_ : array of shape (n_features, n_components)
-        Only with `compute_inverse_components`.
+        Pseudo-inverse of C; only with `compute_inverse_components`.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.
 
     See Also
     --------
-    GaussianRandomProjection : With normal numbers.
+    GaussianRandomProjection : Projection by a dense random matrix.
 
     References
     ----------

@@ -24,49 +24,50 @@ class _Models(RegressionModels):
 
 
 class LinearSVR(LinearPredictor, LinearMachine, sk.LinearSVR):
-    r"""Linear support vector regression: errors up to epsilon cost nothing.
+    r"""Linear support vector regression with an epsilon-insensitive loss.
 
     Minimises, over w of shape (n_features,) and b,
 
     .. math:: \frac{1}{2} \left( |w|^2 + (b / c)^2 \right)
               + C \sum_i s_i \, \max(0, |y_i - w \cdot x_i - b| - \epsilon)
 
-    with weights s (1 if not given) and c = `intercept_scaling`: as in liblinear, the intercept is
-    penalised as the coefficient of a feature that is c everywhere. With
+    with weights s (1 by default) and c = `intercept_scaling`: as in liblinear, the intercept is
+    penalised like the coefficient of a feature with the value c in every row. With
     ``loss="squared_epsilon_insensitive"`` the maximum is squared.
 
     The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
-    lists; CuPy, torch and other device arrays stay on theirs. The loss with kinks is minimised to
-    its optimum, by an interior-point method on the rows near them, in float64; its square by
-    quasi-Newton steps with the Hessian of the rows beyond epsilon.
+    lists; CuPy, torch and other device arrays stay on theirs. An interior-point method on the rows
+    near the kinks minimises the first loss to its optimum, in float64. Quasi-Newton steps with the
+    Hessian of the rows beyond epsilon minimise the squared loss.
 
     In a `gpuml.model_selection` search, all values of `C`, `epsilon`, `fit_intercept` and
-    `intercept_scaling` are fitted on all splits together, of the square in the same passes over the
-    rows for each epsilon.
+    `intercept_scaling` are fitted on all splits together. With the squared loss, all models with
+    the same epsilon share their passes over the rows.
 
     Parameters
     ----------
     epsilon : float >= 0, default=0.0
-        Errors that cost nothing, in units of y.
+        Largest error without a loss, in units of y.
     tol : float, default=1e-4
-        Bound on the largest component of the gradient of the objective over C times the sum of s.
-        Only with ``loss="squared_epsilon_insensitive"``.
+        A model has converged if no component of the gradient of the objective, divided by C times
+        the sum of s, exceeds `tol`. Only with ``loss="squared_epsilon_insensitive"``.
     C : float > 0, default=1.0
         Inverse strength of the penalty.
     loss : {"epsilon_insensitive", "squared_epsilon_insensitive"}, default="epsilon_insensitive"
+        The loss of an error beyond epsilon: its size, or its square.
     fit_intercept : bool, default=True
         Whether to fit the intercept b; otherwise it is 0.
     intercept_scaling : float > 0, default=1.0
-        The larger, the less b is penalised.
+        The constant c. The larger it is, the weaker is the penalty on b.
     dual : "auto" or bool, default="auto"
-        Both problems have one optimum: the choice has no effect, but for ``dual=False`` with
-        ``loss="epsilon_insensitive"``, for which scikit-learn's class has no solver: an error.
+        Has no effect, because both problems have the same optimum. ``dual=False`` with
+        ``loss="epsilon_insensitive"`` is an error, as in scikit-learn, which has no solver for it.
     verbose : int, default=0
         Only for scikit-learn's solver.
     random_state : int, RandomState instance or None, default=None
         Only for scikit-learn's solver.
     max_iter : int, default=1000
-        Bound on the passes over all rows. Only with ``loss="squared_epsilon_insensitive"``.
+        The most passes over all rows. Only with ``loss="squared_epsilon_insensitive"``.
 
     Attributes
     ----------
@@ -75,20 +76,20 @@ class LinearSVR(LinearPredictor, LinearMachine, sk.LinearSVR):
     intercept_ : array of shape (1,), or 0.0
         b; 0.0 without an intercept.
     n_iter_ : int
-        Passes over all rows, or interior-point steps.
+        Number of passes over all rows, or of interior-point steps.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.
 
     See Also
     --------
-    LinearSVC : The same for classes.
-    gpuml.linear_model.HuberRegressor : Squares of small errors, and of large ones the size.
-    gpuml.linear_model.QuantileRegressor : Other quantiles than the median, with an l1 penalty.
+    LinearSVC : Linear support vector classification.
+    gpuml.linear_model.HuberRegressor : Squared loss for small errors, absolute for large ones.
+    gpuml.linear_model.QuantileRegressor : Any quantile, with an l1 penalty.
 
     Notes
     -----
-    Sparse X with ``loss="epsilon_insensitive"`` is scikit-learn's work, in CPU memory.
+    For sparse X with ``loss="epsilon_insensitive"``, scikit-learn does the work, in CPU memory.
 
     References
     ----------
