@@ -107,8 +107,8 @@ def _forest(sk: type, methods: tuple[str, ...], **fields: Any) -> Row:
         absent={"estimators_samples_": "oneDAL does not record which rows each tree was given"},
         convert=_converted(_lower_forest),
         notes=(
-            "Splits are sought among 256 bins of each feature: scores agree with scikit-learn's,",
-            "trees do not.",
+            "Thresholds of splits are chosen among 256 bins of each feature: scores agree with",
+            "scikit-learn's, trees do not.",
         ),
         **fields,
     )
@@ -217,9 +217,7 @@ ROWS: dict[type, Row] = {
             light=("embedding_", "kl_divergence_", "n_iter_"),
             dtypes={"embedding_": "float32", "fit_transform": "float32"},
             convert=_converted(derived=frank_tsne),
-            notes=(
-                "Coordinates are other ones than scikit-learn's: neighbourhoods are what agrees.",
-            ),
+            notes=("Coordinates differ from scikit-learn's; neighbourhoods agree.",),
         ),
     )
 }

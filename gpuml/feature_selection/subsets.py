@@ -73,8 +73,8 @@ def best_subset(
               + \alpha \sum_{j \in F} w_j^2
 
     are computed on the training set of each split, and scored on its held-out rows. Rows are read
-    once. A subset costs about a dozen operations and no fit. All subsets are compared, unlike in
-    forward or backward selection, and their scores are exact.
+    once. A subset costs a few dozen operations per split and no fit. All subsets are compared,
+    unlike in forward or backward selection, and their scores are exact.
 
     Branch and bound cannot skip subsets here. It works with errors on training rows, which grow
     when features are removed. A score on held-out rows may rise or fall, so it gives no bound for

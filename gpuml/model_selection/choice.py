@@ -52,8 +52,8 @@ class OneStandardError:
     Raises
     ------
     ValueError
-        When called, if no parameter of the search has an order, if `simpler` names other
-        parameters or other orders, or if there are several metrics and you named none.
+        When called, if no parameter of the search has an order, if `simpler` has an unknown
+        parameter or order, or if there are several metrics and you named none.
 
     References
     ----------

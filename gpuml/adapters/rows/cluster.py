@@ -111,11 +111,11 @@ KMEANS = Row(
     dtypes={"labels_": "int32", "predict": "int32"},
     convert=CONVERSION,
     notes=(
-        "Centres are seeded with other random numbers than scikit-learn's, and without regard to",
-        "`sample_weight`. A centre that no row is nearest to stays where it is; scikit-learn moves",
-        "it. Fits may take more iterations than `tol` asks for. What `transform` gives of float32",
-        "rows is right to about 1 in 1,000. Searches of gpuml fit all candidates together, from",
-        "scikit-learn's own seeds: their models are scikit-learn's to rounding, on a GPU too.",
+        "Initial centres are drawn with other random numbers than scikit-learn's, and without",
+        "`sample_weight`. A centre that is nearest to no row does not move; scikit-learn moves it.",
+        "Fits may take more iterations than `tol` needs. For float32 rows, results of `transform`",
+        "have a relative error of about 1 in 1,000. gpuml's searches fit all candidates together,",
+        "from scikit-learn's own seeds: their models are scikit-learn's to rounding, on a GPU too.",
     ),
 )
 
@@ -318,9 +318,9 @@ HDBSCAN = Row(
     # It predicts nothing, so no model continues on a GPU.
     convert=Conversion(make=_make_hdbscan, lower=_lower_hdbscan, lift=None),
     notes=(
-        "The tree joins near neighbours, as many as `min_samples`, and then what is left apart:",
-        "some joins are a little later than scikit-learn's, and clusters that are hardly apart may",
-        "differ. Points on the edge of clusters may be noise in one and not in the other.",
+        "The tree joins each row with its `min_samples` nearest neighbours, and then the remaining",
+        "parts: some joins come slightly later than scikit-learn's, and clusters that are hardly",
+        "separated may differ. Points on the edge of clusters may be noise in only one of the two.",
     ),
 )
 
@@ -389,7 +389,7 @@ AGGLOMERATIVE_CLUSTERING = Row(
     light=("labels_", "children_", "n_clusters_", "n_leaves_", "n_connected_components_"),
     dtypes={"labels_": "int64", "children_": "int64"},
     convert=Conversion(make=_make_agglomerative, lower=_lower_agglomerative, lift=None),
-    notes=("Clusters may be numbered in another order than scikit-learn's.",),
+    notes=("Clusters may have other numbers than scikit-learn's.",),
 )
 
 
@@ -445,5 +445,5 @@ SPECTRAL_CLUSTERING = Row(
     light=("labels_",),
     absent={"affinity_matrix_": "cuML does not keep it"},
     dtypes={"labels_": "int32"},
-    notes=("Clusters are numbered in another order than scikit-learn's.",),
+    notes=("Clusters have other numbers than scikit-learn's.",),
 )

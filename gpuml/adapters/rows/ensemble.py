@@ -30,8 +30,8 @@ REFUSES = (
     when(lambda p, d: d.n_outputs > 1, "several targets"),
 )
 NOTES = (
-    "Splits are sought among 128 quantiles of each feature: scores agree with scikit-learn's,",
-    "trees do not.",
+    "Thresholds of splits are chosen among 128 quantiles of each feature: scores agree with",
+    "scikit-learn's, trees do not.",
 )
 # nvForest, which asks the trees of cuML, is built with an older Treelite than cuML: it says so
 # whenever it reads a forest. RAPIDS ships them together, and users can do nothing about it.
@@ -193,7 +193,7 @@ ISOLATION_FOREST = Row(
     # cuML's own reader of fitted models only raises.
     convert=Conversion(lift=None),
     notes=(
-        "Trees are drawn with other random numbers than scikit-learn's, and of float64 rows in",
-        "float64. Models that scikit-learn fitted stay in CPU memory.",
+        "Trees are drawn with other random numbers than scikit-learn's. For float64 rows, they are",
+        "computed in float64. Models that scikit-learn fitted stay in CPU memory.",
     ),
 )

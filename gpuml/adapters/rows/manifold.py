@@ -103,7 +103,7 @@ TSNE = Row(
     dtypes={"embedding_": "float32", "fit_transform": "float32"},
     convert=Conversion(lower=_lower_tsne, lift=None),
     notes=(
-        "Coordinates are other ones than scikit-learn's: neighbourhoods are what agrees.",
+        "Coordinates differ from scikit-learn's; neighbourhoods agree.",
         "`method='barnes_hut'` is computed by Fourier transforms: `angle` has no effect.",
         "`n_iter_without_progress` has no effect.",
         "The learning rate doubles after the early exaggeration.",
@@ -142,8 +142,8 @@ SPECTRAL_EMBEDDING = Row(
     light=("embedding_", "n_neighbors_"),
     absent={"affinity_matrix_": "cuML does not keep it"},
     notes=(
-        "Columns of the embedding may have the other sign.",
-        "There is no warning of graphs that are not connected.",
+        "Columns of the embedding may have the opposite sign.",
+        "There is no warning if the graph is not connected.",
     ),
 )
 
@@ -324,11 +324,11 @@ UMAP = Row(
         lift=_lift_umap,
     ),
     notes=(
-        "Coordinates are other ones than umap-learn's: neighbourhoods are what agrees.",
-        "Without `random_state` neighbours of more than 50,000 rows are found approximately,",
-        "and `transform` gives a little different coordinates each time.",
-        "`update`, and `inverse_transform` of other metrics than the Euclidean one, are",
-        "umap-learn's work on the CPU. `inverse_transform` brings the rows of the fit there too:",
-        "cuML triangulates the embedding on the CPU.",
+        "Coordinates differ from umap-learn's; neighbourhoods agree.",
+        "Without `random_state`, neighbours of more than 50,000 rows are approximate, and",
+        "`transform` returns slightly different coordinates in each call.",
+        "umap-learn computes `update`, and `inverse_transform` for metrics other than the",
+        "Euclidean one, on the CPU. `inverse_transform` also copies the rows of the fit to CPU",
+        "memory, because cuML triangulates the embedding on the CPU.",
     ),
 )

@@ -82,8 +82,8 @@ WEIGHTS = only("weights", "uniform", "distance", None)
 LIGHT = ("n_samples_fit_", "effective_metric_")
 NOTES = (
     (
-        "Distances are computed in float32, Euclidean ones as norms and products: that of a row to "
-        "itself may be a little more than 0."
+        "Distances are computed in float32, Euclidean ones from norms and products: that of a row "
+        "to itself may be slightly above 0."
     ),
     "Neighbours at the same distance may come in another order.",
 )
@@ -213,11 +213,12 @@ KERNEL_DENSITY = Row(
     ),
     light=("bandwidth_",),
     notes=(
-        "All rows are summed over: `algorithm`, `leaf_size`, `atol`, `rtol` and",
+        "Densities are sums over all rows: `algorithm`, `leaf_size`, `atol`, `rtol` and",
         "`breadth_first` have no effect.",
-        "Float32 rows are computed with in float32, scikit-learn's tree is of float64 always.",
-        "`kernel='cosine'` integrates to 1; scikit-learn's does so for odd numbers of features",
-        "only: of two its densities are 2.75 times too small, of four they are nan.",
-        "`sample` draws other random numbers than scikit-learn's, and rows like those of the fit.",
+        "float32 rows are computed in float32; scikit-learn's tree always uses float64.",
+        "`kernel='cosine'` integrates to 1; scikit-learn's does so only for odd numbers of",
+        "features: for two features its densities are 2.75 times too small, for four they are nan.",
+        "`sample` draws other random numbers than scikit-learn's, and returns rows in the library",
+        "of the rows of the fit.",
     ),
 )

@@ -141,8 +141,8 @@ KERNEL_REFUSES = (
 )
 KERNEL_LIGHT = ("fit_status_", "intercept_", "n_iter_", "shape_fit_")
 KERNEL_NOTES = (
-    "Float32 rows are computed with in float32, libsvm computes in float64 always.",
-    "`shrinking` has no effect, and `n_iter_` counts iterations of another solver.",
+    "float32 rows are computed in float32; libsvm always computes in float64.",
+    "`shrinking` has no effect, and `n_iter_` counts the iterations of another solver.",
 )
 
 SVC = Row(
