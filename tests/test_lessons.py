@@ -107,9 +107,10 @@ def beside_a_wheel(tmp_path_factory):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
-def test_a_notebook_installs_the_wheel_runs_and_draws(path, beside_a_wheel, site):
+def test_a_notebook_installs_the_wheel_runs_and_draws(path, beside_a_wheel, site, tmp_path):
     import nbclient
     import nbformat
+    from traitlets.config import Config
 
     for package in NEEDED:
         pytest.importorskip(package, reason="needs gpuml[examples,optuna]")
@@ -119,7 +120,9 @@ def test_a_notebook_installs_the_wheel_runs_and_draws(path, beside_a_wheel, site
     made["cells"].append({**cell, "source": where})
     book = nbformat.reads(json.dumps(made), as_version=4)
     resources = {"metadata": {"path": str(beside_a_wheel)}}
-    nbclient.NotebookClient(book, timeout=300, resources=resources).execute()
+    # Over files: of ports that Jupyter picks, another process may take one before the kernel does.
+    sockets = Config(KernelManager={"transport": "ipc", "ip": str(tmp_path / "kernel")})
+    nbclient.NotebookClient(book, timeout=300, resources=resources, config=sockets).execute()
     outputs = [out for cell in book.cells for out in cell.get("outputs", ())]
     (picture,) = (out["data"] for out in outputs if "image/png" in out.get("data", {}))
     assert len(picture["image/png"]) > 7000

@@ -19,6 +19,7 @@ from gpuml._persistence.travel import Travels
 from gpuml.compose import ColumnTransformer, TransformedTargetRegressor
 from gpuml.cross_decomposition import CCA, PLSSVD, PLSCanonical
 from gpuml.decomposition import PCA
+from gpuml.gaussian_process import GaussianProcessRegressor
 from gpuml.linear_model import LogisticRegression, LogisticRegressionCV, Ridge
 from gpuml.model_selection import (
     ConformalRegressor,
@@ -70,6 +71,8 @@ SEARCHES = {
 # What adapters have of their own is tested with them.
 MODELS = {name: model for name, model in estimators() if not hasattr(model, "_row")}
 MODELS |= COMPOSED | SEARCHES
+# Of rows that are there twice, the likelihood of little noise is decided by rounding.
+MODELS["GaussianProcessRegressor"] = GaussianProcessRegressor(alpha=1.0)
 MODELS["QuantileTransformer"] = QuantileTransformer(n_quantiles=20)
 MODELS["KBinsDiscretizer"] = KBinsDiscretizer(3, encode="onehot-dense", strategy="uniform")
 MODELS["LogisticRegressionCV"] = LogisticRegressionCV(
