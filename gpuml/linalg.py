@@ -36,12 +36,12 @@ __all__ = ["SVD", "ErrorEstimate", "svd_compressed"]
 
 SCALES = (None, "std", "patterson")
 DTYPES = (None, "float32", "float64")
-# Data whose products are computed in float32, unless the caller chooses otherwise.
+# Types of data whose products are computed in float32, unless the caller chooses a dtype.
 SINGLE = ("float32", "float16", "bfloat16")
 
 
 class SVD(NamedTuple):
-    """``a = u @ diag(s) @ v`` but for what is left out; unpacks like the tuple of Dask's function.
+    """Truncated decomposition, ``a`` is about ``u @ diag(s) @ v``; unpacks like Dask's tuple.
 
     Attributes
     ----------
@@ -75,67 +75,71 @@ def svd_compressed(
 
     .. math:: A \approx U \mathrm{diag}(s) V
 
-    where A is `a`, its columns centred and scaled if asked for. A is read ``n_power_iter + 1``
-    times, in blocks of rows (of columns where there are more of these); what is standardised, or
-    decoded, is so block by block. Once more before that where `center` or `scale` are to be found
-    from data with features in columns, or values may be missing; once more after that with
-    `return_error`; and up to twice more where the last singular value is smaller than the root of
-    the rounding error of the largest one.
+    where A is `a`, with its columns centred and scaled according to `center` and `scale`. A is read
+    ``n_power_iter + 1`` times, in blocks of rows, or of columns if an array has more columns than
+    rows or a file stores them together. Each block is decoded and standardised when it is read.
+    There are further passes:
+
+    - one before, if blocks are of rows, and `center` or `scale` must be computed from the data or
+      values may be missing;
+    - one after, with `return_error`;
+    - up to two, if the last singular value is smaller than the root of the rounding error of the
+      largest one.
 
     Parameters
     ----------
     a : array-like of shape (n, p)
-        NumPy, CuPy, torch or other arrays, frames; `gpuml.encodings.Packed` codes, whose missing
-        values become the mean of their column; `gpuml.encodings.BedFile`; a memory map,
+        A NumPy, CuPy, torch or other array, or a DataFrame; `gpuml.encodings.Packed` codes, whose
+        missing values become the mean of their column; `gpuml.encodings.BedFile`; a memory map,
         ``zarr.Array``, ``h5py.Dataset`` or any object with ``shape``, ``dtype`` and rows
-        ``a[i:j]``, which may be larger than memory. Host data is worked on where
-        ``gpuml.set_config(device=...)`` says, and goes to a GPU block by block.
+        ``a[i:j]``, which may be larger than memory. For data in CPU memory or in files,
+        ``gpuml.set_config(device=...)`` chooses the device; blocks go to a GPU one at a time.
     k : int
-        Singular values that are wanted, at most min(n, p).
+        Number of singular values to compute, at most min(n, p).
     n_power_iter : int, default=2
-        Power iterations. The error falls with them like
-        :math:`(\sigma_{k+1} / \sigma_j)^{2 q}`; for slowly falling spectra take more.
+        Number q of power iterations. The error of the j-th value decreases like
+        :math:`(\sigma_{k+1} / \sigma_j)^{2 q}`; use more if singular values decrease slowly.
     n_oversamples : int, default=10
-        Random vectors beyond k. More are cheap as long as reading is what takes the time.
+        Number of random vectors beyond k. More are cheap as long as reading takes most of the time.
     random_state : int, RandomState, Generator or None, default=None
-        Of the first vectors. The same seed gives the same result on any device, in any blocks, but
-        for rounding.
+        Seed of the random vectors. The same seed gives the same result on any device and for any
+        size of blocks, up to rounding.
     center : bool or array-like of shape (p,), default=False
-        Subtracted from the columns: True is their mean.
+        What to subtract from the columns; True is their mean.
     scale : {None, "std", "patterson"} or array-like of shape (p,), default=None
-        What columns are divided by: their standard deviation, or that of genotypes coded 0, 1, 2
-        under drift, :math:`\sqrt{q (1 - q)}` with :math:`q` half the mean. Columns that do not vary
-        are left as they are.
+        What to divide the columns by: "std" is their standard deviation, "patterson" that of
+        genotypes coded 0, 1, 2 under drift, :math:`\sqrt{q (1 - q)}` with :math:`q` half the mean.
+        Columns that do not vary are not scaled.
     coerce_signs : bool, default=True
-        Whether signs are chosen so that no row of v has a negative sum, as Dask does.
+        Whether to choose signs so that no row of v has a negative sum, as Dask does.
     return_error : bool, default=False
-        Whether an `ErrorEstimate` is returned too.
+        Whether to return an `ErrorEstimate` too.
     dtype : {None, "float32", "float64"}, default=None
-        Of the products within a block, and of the results; sums over blocks, and all that is done
-        to thin matrices, are float64. None is float32 for float32 data, packed codes and integers
-        of 8 bits, else float64.
+        dtype of products within a block, and of the results. Sums over blocks, and operations on
+        thin matrices, are float64. None is float32 for float32 data, packed codes and integers of
+        8 bits, and float64 otherwise.
 
     Returns
     -------
     result : SVD
-        (u, s, v), in the library and on the device of `a`; NumPy for what is in files.
+        (u, s, v), in the library and on the device of `a`; NumPy arrays for data in files.
     error : ErrorEstimate
-        Only with `return_error`.
+        Estimated accuracy; only with `return_error`.
 
     Raises
     ------
     TypeError
-        If `a` is no matrix of real numbers, or a dask array (use `gpuml_dask.linalg`).
+        If `a` is not a matrix of real numbers, or is a dask array (use `gpuml_dask.linalg`).
     ValueError
-        If a parameter is out of range, or `a` has nan or infinite values, or values whose squares
-        are too large or too small for `dtype`.
+        If a parameter is out of range, or if `a` contains nan, infinite values, or values whose
+        squares are too large or too small for `dtype`.
     MemoryError
-        If blocks and results do not fit; lower ``gpuml.set_config(block_bytes=...)``.
+        If blocks and results do not fit into memory; lower ``gpuml.set_config(block_bytes=...)``.
 
     See Also
     --------
-    gpuml.decomposition.PCA : An estimator; ``svd_solver="compressed"`` is this iteration, for the
-        same kinds of matrices.
+    gpuml.decomposition.PCA : An estimator that uses this iteration, for the same kinds of matrices,
+        with ``svd_solver="compressed"``.
     gpuml_dask.linalg.svd_compressed : For dask arrays.
 
     References
@@ -179,7 +183,7 @@ def svd_compressed(
 
 @contextmanager
 def _told_of_memory(place, part):
-    """MemoryError, with what can be done, for whatever a library raises when memory runs out."""
+    """Turn the out-of-memory error of any library into a MemoryError that says what to do."""
     try:
         yield
     except Exception as error:
@@ -198,13 +202,13 @@ def _estimated(rows, found, random, plan):
     return _padded(error_estimate(found, squares, plan.dtype), plan.n_components)
 
 
-# ---------------------------------------------------------------- what is asked for
+# ---------------------------------------------------------------- parameters
 
 
 def checked_plan(
     source: Source, k: int, n_power_iter: int, n_oversamples: int, dtype: str | None
 ) -> Plan:
-    """The numbers of a call, if they make sense for a matrix."""
+    """The parameters of a call, checked against the shape of the matrix."""
     most = min(source.shape)
     _check_integer("k", k, 1, most, f" (min(n, p) of shape {source.shape})")
     _check_integer("n_power_iter", n_power_iter, 0)
@@ -226,7 +230,7 @@ def _check_integer(name, value, least, most=None, of=""):
 
 
 def checked_rule(n_features: int, center: Any, scale: Any, dtype: str) -> Rule:
-    """How to standardise features, if that is valid for so many of them."""
+    """How to standardise features; checks `center` and `scale` against their number."""
     if not isinstance(center, bool | np.bool_):
         center = _numbers("center", center, n_features)
     else:
@@ -280,14 +284,14 @@ def _cast(x, dtype):
 
 
 def _ordered(found: Triplets, left: Array, by_columns: bool) -> SVD:
-    """Triplets of the user's matrix: of the transposed one, sides change places."""
+    """Triplets of the user's matrix; left and right are swapped if it was read transposed."""
     if by_columns:
         return SVD(found.right.T, found.singular, left.T)
     return SVD(left, found.singular, found.right)
 
 
 def _completed(result: SVD, k: int, random: Any) -> SVD:
-    """With zeros, and vectors orthonormal to the others, where the rank is below k."""
+    """If the rank is below k, append zeros and vectors orthonormal to the others."""
     missing = k - result.s.shape[0]
     return SVD(
         more_columns(result.u, missing, random),
@@ -308,7 +312,7 @@ def _signed(result: SVD) -> SVD:
 
 
 def _padded(error: ErrorEstimate, k: int) -> ErrorEstimate:
-    """The error for k values; those beyond the rank are rounding, like the smallest one."""
+    """The errors of k values; beyond the rank, repeat the smallest, which is rounding."""
     values = error.singular_values
     rest = np.full(k - len(values), values.min(initial=np.inf) if len(values) else 0.0)
     return error._replace(singular_values=np.concatenate([values, rest]))

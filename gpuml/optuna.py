@@ -16,7 +16,7 @@ from gpuml.model_selection.trials import Pruning, Space, check_directions, sugge
 
 __all__ = ["OptunaSearchCV", "optimize"]
 
-# Scores of trials by metric; None of those that were pruned.
+# Scores of each trial by metric; None for a trial that was pruned.
 Values = Sequence[tuple[float, ...] | None]
 
 
@@ -33,29 +33,34 @@ def optimize(
 ) -> None:
     """Run trials of an Optuna study in a session, several at a time.
 
-    As ``study.optimize(session.objective(space), n_trials)``, with trials that share their passes
-    over the rows: the sampler proposes `batch_size` of them before it learns how any of these
-    scored. Samplers that know of running trials, as those of Optuna do, keep them apart.
+    This is ``study.optimize(session.objective(space), n_trials)`` with trials that share their
+    passes over the rows: the sampler proposes `batch_size` trials before it gets the scores of any
+    of them. Samplers that take running trials into account, as those of Optuna do, propose
+    different candidates within a batch.
 
     Parameters
     ----------
     study : optuna.Study
-        With any sampler, pruner and storage; of direction "maximize", or one for each metric.
+        A study with any sampler, pruner and storage. Its direction must be "maximize", for each
+        metric if there are several.
     session : Session
+        The session that fits and scores the trials.
     space, metric
         As for `Session.objective`.
     n_trials : int
+        Number of trials.
     batch_size : int, default=10
+        Number of trials that are proposed, fitted and scored together.
     timeout : float, default=None
-        Seconds after which no further trials are asked for.
+        No further trials start after this many seconds.
     callbacks : list of callable, default=None
         Called with the study and each finished trial, as by ``study.optimize``.
 
     Raises
     ------
     ValueError
-        For a study that minimises. If all fits of a batch fail; its trials are told to the study as
-        failed.
+        If the study minimises, or if all fits of a batch fail. The trials of such a batch are
+        marked as failed in the study.
 
     Examples
     --------
@@ -76,10 +81,10 @@ def _run(
     timeout: float | None,
     callbacks: Sequence[Callable[[Any, Any], None]] | None = None,
 ) -> None:
-    """Ask a study for trials, batch by batch, and tell it what became of them.
+    """Ask a study for trials, batch by batch, and report their scores to it.
 
-    In the study's own loop, which samplers and callbacks may end, with one of each batch as the
-    trial that is evaluated.
+    This uses the loop of `study.optimize`, so that samplers and callbacks can stop it. The loop
+    knows only the first trial of each batch; the others are asked and told here.
     """
     import optuna
 
@@ -113,64 +118,66 @@ def _run(
 
 
 class OptunaSearchCV(OnePassSearch, BaseSearchCV):
-    """Search over candidates that a study of Optuna proposes, `batch_size` of them at a time.
+    """Search over candidates that an Optuna study proposes, `batch_size` of them at a time.
 
     Each batch is evaluated as `GridSearchCV` evaluates its candidates: those that can share a pass
-    over the rows do so, rows are brought to their device once for all batches, and what is known
-    of them (sums, codes, splits) serves all batches. Needs Optuna: ``pip install 'gpuml[optuna]'``.
+    over the rows do so. The rows are moved to their device once for all batches, and sums over
+    them, codes and splits are computed once. Needs Optuna: ``pip install 'gpuml[optuna]'``.
 
     Parameters
     ----------
     estimator : estimator
         Any scikit-learn-compatible estimator.
     param_distributions : dict or callable
-        The space, as for `gpuml.model_selection.Session.objective`: names of parameters to lists
-        of choices or to distributions of Optuna or of `scipy.stats`, or a function of a trial that
-        makes a dict of parameters.
+        The search space, as for `gpuml.model_selection.Session.objective`: a dict from names of
+        parameters to lists of choices, or to distributions of Optuna or `scipy.stats`; or a
+        function that returns a dict of parameters for a trial.
     n_trials : int, default=10
         Number of candidates.
     batch_size : int, default=10
-        Candidates that are proposed before any of them is scored. 1 lets the sampler learn from
-        each; more of them share passes.
+        Number of candidates that are proposed before any of them is scored. With 1, the sampler
+        learns from each candidate; with more, candidates share passes.
     study : optuna.Study, default=None
-        Of one direction, "maximize"; with any sampler, pruner and storage. Trials that it has
-        already guide the sampler, and are no candidates. None is a new one in memory with
-        `TPESampler`.
+        A study with the single direction "maximize", and any sampler, pruner and storage. Its
+        earlier trials guide the sampler, but are not candidates of the search. None is a new study
+        in memory with `TPESampler`.
     timeout : float, default=None
-        Seconds after which no further candidates are proposed.
+        No further candidates are proposed after this many seconds.
     callbacks : list of callable, default=None
         Called with the study and each finished trial; ``study.stop()`` ends the search.
     enable_pruning : bool, default=False
-        Whether candidates that are fitted one by one are reported to the study's pruner after each
-        split, and dropped where it says so; their other scores are nan. Candidates that are fitted
-        in the same passes are not: a split less would save nothing.
+        Whether to report the scores of candidates that are fitted one by one to the study's pruner
+        after each split. The search drops the candidates that it prunes; their other scores are
+        nan. Candidates that are fitted in the same passes are never pruned, because fewer splits
+        would save nothing.
     scoring, n_jobs, refit, cv, verbose, pre_dispatch, error_score, return_train_score
-        As for `GridSearchCV`. Of several metrics, the one named by `refit` is optimised.
+        As for `GridSearchCV`. With several metrics, the study optimises the one named by `refit`.
     random_state : int, RandomState instance or None, default=None
         Seed of the sampler of a new study.
 
     Attributes
     ----------
     study_ : optuna.Study
+        The study.
     cv_results_, best_estimator_, best_score_, best_params_, best_index_, refit_time_
-        As scikit-learn's; ``cv_results_["trial"]`` has the numbers of the trials.
+        As in scikit-learn; ``cv_results_["trial"]`` has the numbers of the trials.
     scorer_, multimetric_, n_splits_, classes_, n_features_in_, feature_names_in_
-        As scikit-learn's.
+        As in scikit-learn.
     plan_ : Plan
         How many fits were done in how many passes, and where.
 
     Raises
     ------
     ImportError
-        From `fit`, without Optuna.
+        From `fit`, if Optuna is not installed.
     ValueError
-        From `fit`, for a study of another direction, for several metrics without a name in `refit`,
-        if all fits of a batch fail, if the pruner drops all candidates, and for what scikit-learn's
-        searches reject.
+        From `fit`, if the study has another direction, if there are several metrics and `refit`
+        names none of them, if all fits of a batch fail, if the pruner drops all candidates, and
+        for input that scikit-learn's searches reject.
 
     See Also
     --------
-    optimize : A study over a session, without a search.
+    optimize : Runs a study in a session, without a search.
 
     References
     ----------
@@ -302,12 +309,12 @@ class OptunaSearchCV(OnePassSearch, BaseSearchCV):
     def _format_results(self, candidate_params, n_splits, out, more_results=None):
         with warnings.catch_warnings():
             if self.enable_pruning:
-                # Splits that a candidate was not fitted on.
+                # Candidates that were pruned have nan scores on their other splits.
                 words = "One or more of the (test|train) scores are non-finite"
                 warnings.filterwarnings("ignore", words, UserWarning)
             return super()._format_results(candidate_params, n_splits, out, more_results)
 
     def explain(self, X, y=None, **params):
-        """Tell what `fit` is going to do with the first batch; see `GridSearchCV.explain`."""
-        # The candidates are not told to a study, which would wait for their results.
+        """Explain what `fit` will do with the first batch; see `GridSearchCV.explain`."""
+        # The study must not get these candidates: it would wait for their results.
         return OnePassSearch.explain(clone(self).set_params(study=None), X, y, **params)

@@ -1,4 +1,4 @@
-"""Calibrated probabilities; the rest as in scikit-learn."""
+"""Calibrated probabilities; all other names are scikit-learn's."""
 
 from gpuml._settings.first_use import at_first_use
 from gpuml.calibration._cross_validated import CalibratedClassifierCV

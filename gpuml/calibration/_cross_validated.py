@@ -1,4 +1,4 @@
-"""Probabilities calibrated on held-out rows, whose models are fitted together."""
+"""Probabilities calibrated on held-out rows, with the models of all splits fitted together."""
 
 from copy import copy
 from typing import Any, Self
@@ -24,35 +24,37 @@ from gpuml.svm import LinearSVC
 class CalibratedClassifierCV(Travels, sk.CalibratedClassifierCV):
     r"""Probabilities of a classifier, calibrated on rows that its models were not fitted to.
 
-    A calibrator maps a decision value f of a class to a probability: "sigmoid" is Platt's
+    A calibrator maps the decision value f of a class to a probability: "sigmoid" is Platt's
     :math:`1 / (1 + \exp(a f + b))` [1]_, "isotonic" a non-decreasing step function [2]_, and
-    "temperature" makes one softmax of all values over one number. It is fitted to the held-out rows
-    of each split, or of all splits.
+    "temperature" the softmax of all decision values divided by one temperature. Calibrators are
+    fitted to the held-out rows of each split, or to those of all splits together.
 
-    The models of all splits, and that of all rows, are fitted together where the classifier can be,
-    as in `cross_validate`. Rows on a device stay there; their decision values, one for each row and
-    class, are calibrated in CPU memory, and probabilities go back to where the rows are.
+    If the classifier can be batched, its models of all splits and of all rows are fitted together,
+    as in `cross_validate`. Data on a device stays there. Decision values, one for each row and
+    class, are calibrated in CPU memory, and the probabilities go back to the device.
 
     Parameters
     ----------
     estimator : estimator or None, default=None
-        None is a `gpuml.svm.LinearSVC`. A `FrozenEstimator` is not fitted: all rows calibrate it.
+        The classifier; None is a `gpuml.svm.LinearSVC`. A `FrozenEstimator` is not fitted again:
+        all rows are used to calibrate it.
     method : {"sigmoid", "isotonic", "temperature"}, default="sigmoid"
+        The kind of calibrator.
     cv : int, splitter or iterable of index pairs, default=None
-        None is 5 stratified folds.
+        How to split the rows; None is 5 stratified folds.
     n_jobs : int or None, default=None
-        Workers for classifiers that are fitted one by one.
+        Number of workers for classifiers that are fitted one by one.
     ensemble : bool or "auto", default="auto"
-        True: a calibrated model for each split, whose probabilities are averaged. False: one model
-        of all rows, with a calibrator for the held-out values of all splits. "auto" is True but for
-        a `FrozenEstimator`.
+        True: average the probabilities of one calibrated model per split. False: one model of all
+        rows, with a calibrator that is fitted to the held-out decision values of all splits. "auto"
+        is False for a `FrozenEstimator`, and True otherwise.
 
     Attributes
     ----------
     classes_ : ndarray of shape (n_classes,)
-        In CPU memory.
+        Sorted labels, in CPU memory.
     calibrated_classifiers_ : list
-        As of scikit-learn's class: one for each split, or one in all.
+        The calibrated models, as in scikit-learn's class: one per split, or a single one.
     plan_ : gpuml.model_selection.Plan
         How the models were fitted.
     n_features_in_ : int
@@ -61,7 +63,7 @@ class CalibratedClassifierCV(Travels, sk.CalibratedClassifierCV):
 
     See Also
     --------
-    gpuml.model_selection.TunedThresholdClassifierCV : Where to cut the probabilities.
+    gpuml.model_selection.TunedThresholdClassifierCV : Chooses the threshold of the probabilities.
 
     References
     ----------
@@ -90,7 +92,7 @@ class CalibratedClassifierCV(Travels, sk.CalibratedClassifierCV):
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of rows for calibrators, and for models that take them.
+            Weights of the rows, for calibrators and for models that accept weights.
         **fit_params : dict
             Passed to `fit` of the classifier (or routed, with scikit-learn's metadata routing).
 
@@ -154,7 +156,7 @@ class CalibratedClassifierCV(Travels, sk.CalibratedClassifierCV):
         return at_rows(sk.CalibratedClassifierCV.predict_proba(other, numbers_of(X)), X)
 
     def predict(self, X):
-        """The class of largest calibrated probability.
+        """The class with the largest calibrated probability.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Clustering with scikit-learn's interface; on a GPU cuML does the work."""
+"""Clustering with scikit-learn's interface; cuML does the work on a GPU."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Bisecting k-means: the candidate with most clusters is fitted, and others are read off."""
+"""Bisecting k-means: a search fits the candidate with most clusters, which contains the others."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
@@ -19,51 +19,55 @@ from gpuml.data import Batch, Folds, resident, whole
 from gpuml.extending import ClusterStack, MultifitEstimator
 from gpuml.solvers.clusters import costs
 
-# Iterations of a bisection, about.
+# Typical number of iterations of a bisection.
 TYPICAL_STEPS = 20
 
 
 class BisectingKMeans(Travels, MultifitEstimator, sk.BisectingKMeans):
     """K-means clusters, made by bisecting one cluster after another.
 
-    The work of a fit is scikit-learn's, in CPU memory. The first k clusters that a fit makes do not
-    depend on how many more there will be: in a `gpuml.model_selection` search over `n_clusters`,
-    the largest value is fitted to each training part, and smaller ones are read off.
+    scikit-learn fits the model, in CPU memory. The first k clusters of a fit do not depend on how
+    many follow, so a `gpuml.model_selection` search over `n_clusters` fits only the largest value
+    on each training set, and takes the models with fewer clusters from this fit.
 
     Parameters
     ----------
     n_clusters : int, default=8
+        Number of clusters.
     init : {"k-means++", "random"} or callable, default="random"
-        How the two centres of a bisection are seeded.
+        How to choose the two initial centres of a bisection.
     n_init : int, default=1
-        Runs of each bisection, of which the best is kept.
+        Number of runs of each bisection; the best one is kept.
     random_state : int, RandomState instance or None, default=None
-        Draws seeds. Searches fit candidates one by one unless it is a number.
+        Seed of the initial centres. Searches fit candidates one by one unless it is a number.
     max_iter : int, default=300
-        Bound on the iterations of a bisection.
+        The most iterations of a bisection.
     verbose : int, default=0
         Searches fit candidates one by one unless it is 0.
     tol : float, default=1e-4
-        A bisection ends where its centres move by less.
+        A bisection stops when its centres move by less than this.
     copy_x : bool, default=True
-        Whether X is left as it is while it is centred.
+        Whether to centre a copy of X. False centres X in place and undoes it afterwards.
     algorithm : {"lloyd", "elkan"}, default="lloyd"
+        The k-means algorithm of a bisection.
     bisecting_strategy : {"biggest_inertia", "largest_cluster"}, default="biggest_inertia"
-        Which cluster is bisected next: that of largest inertia, or of most rows.
+        Which cluster to bisect next: the one with the largest inertia, or with the most rows.
 
     Attributes
     ----------
     cluster_centers_ : ndarray of shape (n_clusters, n_features)
+        Centres of the clusters.
     labels_ : ndarray of shape (n_samples,)
+        The cluster of each row.
     inertia_ : float
-        Sum of squared distances of the rows to their centres, by weight.
+        Weighted sum of squared distances of the rows to their centres.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.
 
     See Also
     --------
-    KMeans : All clusters at once.
+    KMeans : Fits all clusters together.
 
     References
     ----------
@@ -105,7 +109,7 @@ class BisectingKMeans(Travels, MultifitEstimator, sk.BisectingKMeans):
     def multifit_work(
         self, n_rows: int, n_features: int, n_targets: int, n_models: int
     ) -> tuple[int | None, float]:
-        """About the bisections of all rows that one model of each training part takes."""
+        """Approximate flops of the bisections of one model per training part."""
         flops = 4.0 * n_rows * n_features * max(1.0, np.log2(self.n_clusters))
         return None, self.n_init * TYPICAL_STEPS * flops
 
@@ -131,7 +135,7 @@ class BisectingKMeans(Travels, MultifitEstimator, sk.BisectingKMeans):
 
 @dataclass(frozen=True)
 class _Tree:
-    """Clusters of some rows, from all rows down to those of a fitted model."""
+    """The tree of bisections of a fitted model, from one cluster of all rows to the final ones."""
 
     model: Any
     rows: Any
@@ -146,12 +150,12 @@ class _Tree:
         return self.model._X_mean
 
     def first(self, k: int) -> Any:
-        """The root of a copy that ends at the first k clusters, which have their labels."""
+        """The root of a copy of the tree whose leaves are the first k clusters, with labels."""
         root = copy(self.model._bisecting_tree)
         ends = [(root, root.left, root.right)]
         root.left = root.right = None
         for _ in range(k - 1):
-            at = int(np.argmax([node.score for node, _, _ in ends]))  # of equals the first
+            at = int(np.argmax([node.score for node, _, _ in ends]))  # the first of equal scores
             node, *below = ends[at]
             node.left, node.right = (copy(each) for each in below)
             ends[at : at + 1] = [(each, each.left, each.right) for each in (node.left, node.right)]
@@ -166,7 +170,7 @@ class _Tree:
         return np.stack([node.center for node in self.first(k).iter_leaves()])
 
     def labels(self, k: int) -> np.ndarray:
-        """Which of the first k clusters each row is in."""
+        """For each row, which of the first k clusters contains it."""
         owners = np.empty(self.model.n_clusters, dtype=np.int32)
         for owner, last in _pairs(self.first(k), self.model._bisecting_tree):
             owners[last] = owner
@@ -174,7 +178,7 @@ class _Tree:
 
 
 def _pairs(short: Any, long: Any) -> Iterator[tuple[int, int]]:
-    """Labels of the clusters of a tree, with those of the clusters that they are in."""
+    """Pairs of labels: a leaf of the short tree, and a leaf of the long tree below it."""
     if short.left is None:
         yield from ((short.label, leaf.label) for leaf in long.iter_leaves())
     else:
@@ -200,7 +204,7 @@ class BisectingStack(ClusterStack):
 
     @property
     def n_passes(self) -> int:
-        """About one for each bisection."""
+        """About one pass for each bisection."""
         return max(self.sizes)
 
     def inertia(self, part: str, weighted: bool) -> Array:

@@ -1,4 +1,4 @@
-"""k-means models of all candidates on all splits, from the same readings of each training part."""
+"""k-means models of all candidates on all splits, fitted in shared passes over the rows."""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -32,19 +32,19 @@ from gpuml.resampling.stand_ins import refuse
 from gpuml.solvers.clusters import Clusters, Points, Run
 from gpuml.solvers.divided_clusters import DividedPoints
 
-# Steps of Lloyd's algorithm that a run takes, about.
+# Typical number of steps of Lloyd's algorithm in a run.
 TYPICAL_STEPS = 20
 PARAMS = ("copy_x", "init", "max_iter", "n_clusters", "n_init", "random_state", "tol")
 
 
 class KMeansTogether(MultifitEstimator):
-    """k-means whose candidates are fitted on all splits in the same call; before the adapter."""
+    """k-means that fits all candidates on all splits together; a base class before the adapter."""
 
     multifit_params = PARAMS
     multifit_divided = True
 
     def multifit_obstacle(self, X: Any) -> str | None:
-        """What only the single fit does."""
+        """Why candidates are fitted one by one; None if they can be fitted together."""
         own: Any = self
         if own.algorithm != "lloyd":
             return f"algorithm={own.algorithm!r}"
@@ -65,7 +65,7 @@ class KMeansTogether(MultifitEstimator):
     def multifit_work(
         self, n_rows: int, n_features: int, n_targets: int, n_models: int
     ) -> tuple[int | None, float]:
-        """About the products of rows and centres; how many passes there are, the rows decide."""
+        """Approximate flops of products of rows and centres; the number of passes is unknown."""
         own: Any = self
         seeded = own.n_init == "auto" and own.init == "k-means++"
         runs = 1 if seeded else 10 if own.n_init == "auto" else own.n_init
@@ -103,7 +103,7 @@ class KMeansTogether(MultifitEstimator):
 
 @dataclass(frozen=True)
 class _Fits:
-    """The best run of each candidate on some rows, which were centred by `mean` (p,)."""
+    """The best run of each candidate on some rows, after subtracting their `mean` (p,)."""
 
     found: list[Clusters]
     mean: Array
@@ -125,7 +125,7 @@ class KMeansStack(ClusterStack):
 
     @property
     def n_passes(self) -> int:
-        """Iterations of the run that took most of them, and one for labels and cost."""
+        """Iterations of the longest run, and one more pass for labels and cost."""
         return 1 + max(each.n_iter for fits in self.fits for each in fits.found)
 
     def inertia(self, part: str, weighted: bool) -> Array:
@@ -214,7 +214,7 @@ def _merged(one: tuple, other: tuple) -> tuple:
 def _points(
     folds: Folds, split: int, part: str, mean: Array, *, weighted: bool
 ) -> Points | DividedPoints:
-    """The "train" or "test" rows of a split less a mean."""
+    """The "train" or "test" rows of a split, minus a mean."""
     if folds.batch.holders is not None:
         question = split, part, mean, weighted
         return DividedPoints(folds.batch.holders.map(_points_here, *question))
@@ -228,7 +228,7 @@ def _points_here(folds: Folds, split: int, part: str, mean: Array, weighted: boo
 
 
 def refuse_few(folds: Folds, n_clusters: int) -> None:
-    """Raise UnfittableSplits for training parts of fewer rows than clusters."""
+    """Raise UnfittableSplits if a training part has fewer rows than clusters."""
     sizes = enumerate(split.n_train for split in folds.splits)
     why = {
         s: f"n_samples={n} should be >= n_clusters={n_clusters}."
@@ -239,7 +239,7 @@ def refuse_few(folds: Folds, n_clusters: int) -> None:
 
 
 def points_of(batch: Batch, rows: Rows, mean: Array | float, *, weighted: bool) -> Points:
-    """Rows less a mean, at the place of the work."""
+    """Rows minus a mean, on the compute device."""
     xp = namespace(batch.X)
     X = move(take(batch.X, rows, xp), batch.work) - mean
     if is_numpy(X):
@@ -252,7 +252,7 @@ def points_of(batch: Batch, rows: Rows, mean: Array | float, *, weighted: bool) 
 
 
 def _best(ends: Sequence[Clusters], points: Points | DividedPoints) -> Clusters:
-    """The run of least cost; of those that came to the same clusters the first."""
+    """The run with the lowest cost; the first one, of runs with the same clusters."""
     best = ends[0]
     for each in ends[1:]:
         if each.inertia < best.inertia and not _are_same(each, best, points):
@@ -261,14 +261,14 @@ def _best(ends: Sequence[Clusters], points: Points | DividedPoints) -> Clusters:
 
 
 def _are_same(one: Clusters, other: Clusters, points: Points | DividedPoints) -> bool:
-    """Whether labels are equal up to their order, as they may be at another cost."""
+    """Whether two runs have the same clusters up to their order; costs may differ by rounding."""
     if not np.array_equal(one.sizes, other.sizes):
         return False
     return points.n_pairs(one.centres, other.centres) == max(one.n_found, other.n_found)
 
 
 def warn_of_few(n_found: int, n_clusters: int) -> None:
-    """Warn as scikit-learn does of fewer clusters than there should be."""
+    """Warn, as scikit-learn does, if a run found fewer clusters than `n_clusters`."""
     if n_found < n_clusters:
         warnings.warn(
             f"Number of distinct clusters ({n_found}) found smaller than n_clusters "

@@ -1,4 +1,4 @@
-"""Where runs of k-means begin: by scikit-learn's rules, from its random numbers in its order."""
+"""Initial centres of k-means, by scikit-learn's rules and from the random numbers it would draw."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from copy import deepcopy
@@ -25,9 +25,9 @@ class Seeding:
     Attributes
     ----------
     key : object
-        Runs of equal keys draw the same numbers, one perhaps more of them than the other.
+        Runs with equal keys draw the same random numbers; one may draw more of them.
     state : tuple
-        Of the random numbers before the run.
+        State of the random number generator before the run.
     """
 
     key: Hashable
@@ -45,27 +45,28 @@ def starts_of(
     candidates: Sequence[Mapping[str, Any]],
     n_runs: Sequence[int],
 ) -> list[list[Array]]:
-    """Centres (k, p) where each of the runs of each candidate begins, near the origin.
+    """Initial centres (k, p) of each run of each candidate, minus the mean of the rows.
 
-    Candidates of one seed that draw as many rows for each centre begin their first runs with the
-    same centres, and go on with more of them.
+    Candidates with the same integer seed that draw equally many rows per centre share the first
+    centres of their first runs.
 
     Parameters
     ----------
     points : Points
-        Less their mean.
+        Rows minus their mean.
     mean : array (p,)
+        The mean of the rows.
     candidates : list of dict
         With `n_clusters`, `init` and `random_state`.
     n_runs : list of int
-        Of each candidate.
+        Number of runs of each candidate.
     """
     shares, cumulated = shares_of(points)
     found: list[list[Any]] = []
     for params, count in zip(candidates, n_runs, strict=True):
         init, k = params["init"], params["n_clusters"]
         seed = params["random_state"]
-        # Every fit of a search is of a clone, which has a copy.
+        # Each fit of a search fits a clone, which has a copy of the random state.
         random = check_random_state(deepcopy(seed))
         if not isinstance(init, str):
             found.append([given_centres(init, mean) - mean])
@@ -82,23 +83,23 @@ def starts_of(
 
 
 def given_centres(init: Any, X: Array) -> Array:
-    """An array-like of centres, where the rows are and of their dtype."""
+    """An array-like of centres, on the device and of the dtype of the rows."""
     init = as_array(init)
     init = init if is_array(init) else np.asarray(init, dtype=np.float64)
     return namespace(X).astype(move(init, place_of(X)), X.dtype)
 
 
 def shares_of(points: Points | DividedPoints) -> tuple[np.ndarray, np.ndarray]:
-    """The shares of the rows in all weight, in CPU memory, and these cumulated, for `seeding`.
+    """Share of each row in the total weight, and the cumulated shares, in CPU memory.
 
-    They are computed as scikit-learn and NumPy do: what is drawn depends on the last bit.
+    They are computed as in scikit-learn and NumPy, because the drawn rows depend on the last bit.
     """
     if isinstance(points, Points) and points.weight is None:
         return _equal_shares(points.n_rows, points.dtype)
     return _with_cumulated(points.weights)
 
 
-@lru_cache(maxsize=2)  # the splits of a search have as many rows
+@lru_cache(maxsize=2)  # the splits of a search have equally many rows
 def _equal_shares(n_rows, dtype):
     return _with_cumulated(np.ones(n_rows, dtype=dtype))
 
@@ -114,22 +115,22 @@ def _random_rows(random, k, shares):
 
 
 def seeding(random: Any, k: int, run: int, seed: Any, cumulated: np.ndarray) -> Seeding:
-    """The next k-means++ seeds that random numbers draw, of a run of the model of a seed."""
+    """The k-means++ seeds of the next run of a model with random state `seed`."""
     n_trials = 2 + int(log(k))
     state = random.get_state()
-    # What ``random.choice(n, p=shares)`` draws.
+    # The row that ``random.choice(n, p=shares)`` draws.
     first = int(np.searchsorted(cumulated, random.random_sample(), side="right"))
     draw = Draw(first, random.uniform(size=(k - 1, n_trials)))
     if not isinstance(seed, Integral):
         key: Hashable = object()
     else:
-        # Where later runs begin to draw depends on how many numbers those before them took.
+        # Where later runs begin to draw depends on how many numbers earlier runs drew.
         key = (seed, n_trials) if run == 0 else (seed, n_trials, k, run)
     return Seeding(key, draw, state)
 
 
 def seeds_of(points: Points | DividedPoints, seedings: Sequence[Seeding]) -> list[Array]:
-    """Numbers (k,) of the rows that are the seeds of each run."""
+    """Row numbers (k,) of the seeds of each run."""
     longest: dict[Hashable, Seeding] = {}
     for each in seedings:
         if each.key not in longest or longest[each.key].n_seeds < each.n_seeds:
@@ -145,7 +146,7 @@ def _numbers(points, seedings):
         return points.seed_numbers([each.draw for each in seedings])
     if not is_numpy(points.X) or points.X.dtype == np.float64:
         return seed_numbers(points, [each.draw for each in seedings])
-    # Cumulated float32 distances have other digits in another order: other rows would be drawn.
+    # Cumulated float32 distances round differently in another order: other rows would be drawn.
     lengths = np.einsum("ij,ij->i", points.X, points.X)
     return [_of_scikit_learn(points, lengths, each) for each in seedings]
 

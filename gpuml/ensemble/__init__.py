@@ -1,4 +1,4 @@
-"""Ensembles of trees, for which cuML works on a GPU; which models to average, by hill climbing."""
+"""Ensembles: forests (by cuML on a GPU), bagging, stacking, voting, and ensemble selection."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Models of resamples of the rows: those of linear models are fitted in the same passes."""
+"""Bagging, which fits linear models to all resamples in the same passes over the rows."""
 
 from typing import Any, Self
 
@@ -24,7 +24,7 @@ from gpuml.model_selection.parts import (
 
 
 class _Bagging(Travels):
-    """What both share: scikit-learn's draws, and fits that are made once all are drawn."""
+    """Code that both classes share: scikit-learn draws all resamples, then gpuml fits models."""
 
     # scikit-learn's class.
     _theirs: Any
@@ -38,7 +38,7 @@ class _Bagging(Travels):
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), default=None
-            What resamples are drawn in proportion to.
+            Resamples draw each row with a probability proportional to its weight.
         **fit_params : dict
             Routed to the models, with scikit-learn's metadata routing.
 
@@ -49,7 +49,7 @@ class _Bagging(Travels):
         Raises
         ------
         ValueError
-            For what scikit-learn's class rejects.
+            For input that scikit-learn's class rejects.
         """
         X, y, sample_weight = as_array(X), host_target(y), host_target(sample_weight)
         if not is_foreign(X):
@@ -85,7 +85,7 @@ class _Bagging(Travels):
         self.estimators_ = models
 
     def _on_device(self, X):
-        """Rows that scikit-learn's predictions do not read; None for others."""
+        """X if it is an array that scikit-learn's methods cannot read; None otherwise."""
         X = as_array(X)
         if not is_foreign(X):
             return None
@@ -94,7 +94,7 @@ class _Bagging(Travels):
         return X
 
     def _members(self, X):
-        """Each model, and the rows with the features that it knows."""
+        """Each model, with the columns of X that it was fitted to."""
         every = np.arange(X.shape[1])
         for model, features in zip(self.estimators_, self.estimators_features_, strict=True):
             yield model, X if np.array_equal(features, every) else columns_of(X, features)
@@ -112,39 +112,44 @@ class BaggingClassifier(_Bagging, sk.BaggingClassifier):
     Parameters
     ----------
     estimator : estimator or None, default=None
-        None is scikit-learn's decision tree.
+        The model to fit to each resample; None is scikit-learn's decision tree.
     n_estimators : int, default=10
+        Number of resamples and models.
     max_samples : int, float or None, default=None
-        Number, or share, of the rows to draw; None draws as many as there are.
+        Number (int) or share (float) of the rows to draw; None draws as many rows as X has.
     max_features : int or float, default=1.0
-        Number, or share, of the features to draw for each model.
+        Number (int) or share (float) of the features to draw for each model.
     bootstrap : bool, default=True
         Whether to draw rows with replacement.
     bootstrap_features : bool, default=False
         Whether to draw features with replacement.
     oob_score : bool, default=False
-        Whether to score predictions for each row by the models that were fitted without it.
+        Whether to compute an out-of-bag score: each row is predicted by the models that were fitted
+        without it.
     warm_start : bool, default=False
-        Whether to add models to those of the last fit.
+        Whether `fit` keeps the models of the last fit and adds new ones.
     n_jobs : int or None, default=None
         Number of workers for models that are fitted one by one.
     random_state : int, RandomState instance or None, default=None
+        Seed of the resamples.
     verbose : int, default=0
+        How much scikit-learn's code prints.
 
     Attributes
     ----------
     estimator_ : estimator
-        Unfitted.
+        An unfitted copy of `estimator`.
     estimators_ : list of estimators
+        The fitted models.
     estimators_samples_, estimators_features_ : list of ndarrays
         Indices of the rows, and features, that were drawn for each model.
     classes_ : ndarray of shape (n_classes,)
-        In CPU memory.
+        Sorted labels, in CPU memory.
     n_classes_ : int
     oob_score_ : float
         Accuracy of out-of-bag predictions; only with ``oob_score=True``.
     oob_decision_function_ : ndarray of shape (n_samples, n_classes)
-        In CPU memory; only with ``oob_score=True``.
+        Out-of-bag probabilities, in CPU memory; only with ``oob_score=True``.
     plan_ : gpuml.model_selection.Plan
         How the models were fitted.
     n_features_in_ : int
@@ -153,7 +158,7 @@ class BaggingClassifier(_Bagging, sk.BaggingClassifier):
 
     See Also
     --------
-    BaggingRegressor : The same for numbers.
+    BaggingRegressor : Bagging of regressors.
 
     References
     ----------
@@ -173,7 +178,7 @@ class BaggingClassifier(_Bagging, sk.BaggingClassifier):
     _theirs = sk.BaggingClassifier
 
     def predict_proba(self, X, **params):
-        """Means of the probabilities of the models, or shares of their votes.
+        """Mean probabilities of the models, or shares of their votes if they have none.
 
         Parameters
         ----------
@@ -203,7 +208,7 @@ class BaggingClassifier(_Bagging, sk.BaggingClassifier):
         return total / len(self.estimators_)
 
     def predict(self, X, **params):
-        """The class of largest mean probability.
+        """The class with the largest mean probability.
 
         Parameters
         ----------
@@ -234,6 +239,7 @@ class BaggingClassifier(_Bagging, sk.BaggingClassifier):
         Returns
         -------
         log_probability : array of shape (n_samples, n_classes)
+            In the library and on the device of X.
         """
         rows = self._on_device(X)
         if rows is None:
@@ -242,7 +248,7 @@ class BaggingClassifier(_Bagging, sk.BaggingClassifier):
 
     @available_if(lambda bagging: bagging._decides())
     def decision_function(self, X, **params):
-        """Means of the decision values of the models.
+        """Mean decision values of the models.
 
         Parameters
         ----------
@@ -263,11 +269,11 @@ class BaggingClassifier(_Bagging, sk.BaggingClassifier):
 
     def _decides(self):
         models = getattr(self, "estimators_", None) or [self.estimator]
-        return callable(models[0].decision_function)  # and the error
+        return callable(models[0].decision_function)  # or raises its error
 
 
 def _of_all_classes(said, classes, n_classes):
-    """Probabilities with columns of the classes too that a model has not seen."""
+    """Probabilities with a column for each class; 0 for classes that a model has not seen."""
     if said.shape[1] == n_classes:
         return said
     xp = namespace(said)
@@ -279,44 +285,49 @@ def _of_all_classes(said, classes, n_classes):
 class BaggingRegressor(_Bagging, sk.BaggingRegressor):
     """Bagging: the mean of regressors that are fitted to resamples of the rows.
 
-    Draws are scikit-learn's for the same `random_state`. A resample is how often each row was
-    drawn, as its weight: models of all resamples, such as those of `Ridge`, are fitted in the same
-    passes over the rows. Where resamples have features of their own, or the regressor shares no
-    passes, they are fitted one by one: see `plan_`.
+    The same `random_state` draws the same resamples as in scikit-learn. gpuml passes a resample as
+    weights, how often each row was drawn, so that models such as `Ridge` are fitted to all
+    resamples in the same passes over the rows. If each model has its own features, or the regressor
+    shares no passes, models are fitted one by one: see `plan_`.
 
     Parameters
     ----------
     estimator : estimator or None, default=None
-        None is scikit-learn's decision tree.
+        The model to fit to each resample; None is scikit-learn's decision tree.
     n_estimators : int, default=10
+        Number of resamples and models.
     max_samples : int, float or None, default=None
-        Number, or share, of the rows to draw; None draws as many as there are.
+        Number (int) or share (float) of the rows to draw; None draws as many rows as X has.
     max_features : int or float, default=1.0
-        Number, or share, of the features to draw for each model.
+        Number (int) or share (float) of the features to draw for each model.
     bootstrap : bool, default=True
         Whether to draw rows with replacement.
     bootstrap_features : bool, default=False
         Whether to draw features with replacement.
     oob_score : bool, default=False
-        Whether to score predictions for each row by the models that were fitted without it.
+        Whether to compute an out-of-bag score: each row is predicted by the models that were fitted
+        without it.
     warm_start : bool, default=False
-        Whether to add models to those of the last fit.
+        Whether `fit` keeps the models of the last fit and adds new ones.
     n_jobs : int or None, default=None
         Number of workers for models that are fitted one by one.
     random_state : int, RandomState instance or None, default=None
+        Seed of the resamples.
     verbose : int, default=0
+        How much scikit-learn's code prints.
 
     Attributes
     ----------
     estimator_ : estimator
-        Unfitted.
+        An unfitted copy of `estimator`.
     estimators_ : list of estimators
+        The fitted models.
     estimators_samples_, estimators_features_ : list of ndarrays
         Indices of the rows, and features, that were drawn for each model.
     oob_score_ : float
         R^2 of out-of-bag predictions; only with ``oob_score=True``.
     oob_prediction_ : ndarray of shape (n_samples,)
-        In CPU memory; only with ``oob_score=True``.
+        Out-of-bag predictions, in CPU memory; only with ``oob_score=True``.
     plan_ : gpuml.model_selection.Plan
         How the models were fitted.
     n_features_in_ : int
@@ -325,7 +336,7 @@ class BaggingRegressor(_Bagging, sk.BaggingRegressor):
 
     See Also
     --------
-    BaggingClassifier : The same for labels.
+    BaggingClassifier : Bagging of classifiers.
 
     References
     ----------
@@ -347,7 +358,7 @@ class BaggingRegressor(_Bagging, sk.BaggingRegressor):
     _theirs = sk.BaggingRegressor
 
     def predict(self, X, **params):
-        """Means of what the models predict.
+        """Mean predictions of the models.
 
         Parameters
         ----------
@@ -369,7 +380,7 @@ class BaggingRegressor(_Bagging, sk.BaggingRegressor):
 
 
 def _takes_weights(estimator):
-    """Whether resamples can be sample weights, by scikit-learn's rule."""
+    """Whether resamples can be passed as sample weights, by scikit-learn's rule."""
     if _routing_enabled():
         return get_routing_for_object(estimator).consumes("fit", ("sample_weight",))
     return has_fit_parameter(estimator, "sample_weight")

@@ -1,4 +1,4 @@
-"""Scores of one more model in an ensemble, of all models at once."""
+"""Scores of an ensemble after adding one more model, for all models together."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -11,11 +11,11 @@ from gpuml._arrays.labels import encode
 from gpuml.metrics.residuals import ResidualMoments, residual_moments
 from gpuml.metrics.scorer import BatchScorer, ClassBatchScorer, batch_scorer, get_scorer
 
-# Numbers of combined predictions that are scored together: what a CPU's cache holds, or what keeps
-# a GPU busy.
+# How many numbers of combined predictions to score together: as many as fit into the cache of a
+# CPU, or keep a GPU busy.
 NUMBERS_HERE, NUMBERS_ON_DEVICES = 2**20, 2**26
 
-# Scores (c,) of ensembles in which some models (c,) are one more time, beside `counts` (m,).
+# Scores (c,) of c ensembles: models with `counts` (m,), and one more of each of some models (c,).
 Judge = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
@@ -32,7 +32,7 @@ def stacked(predictions: Any) -> tuple[Array, tuple[Any, ...]]:
         if not each or any(tuple(one.shape) != tuple(each[0].shape) for one in each):
             shapes = [tuple(one.shape) for one in each]
             raise ValueError(f"Predictions of all models must have one shape, got {shapes}.")
-        # Those of several places are brought to that of the first.
+        # Move all predictions to the place of the first.
         place = place_of(each[0])
         all_of = place.xp.stack([move(one, place) for one in each])
     xp = namespace(all_of)
@@ -48,7 +48,7 @@ def stacked(predictions: Any) -> tuple[Array, tuple[Any, ...]]:
 
 
 def judge_of(scoring: Any, P: Array, y: Any, sample_weight: Any) -> Judge:
-    """What scores ensembles of predictions P (m, n) or (m, n, k)."""
+    """A function that scores ensembles of models with predictions P (m, n) or (m, n, k)."""
     place, y = place_of(P), as_array(y)
     y = y if is_array(y) else np.asarray(y)
     weight = None
@@ -84,7 +84,7 @@ def judge_of(scoring: Any, P: Array, y: Any, sample_weight: Any) -> Judge:
 
 @dataclass(frozen=True)
 class _ByRows:
-    """Scores from the rows of the combined predictions."""
+    """Scores computed from combined predictions of all rows."""
 
     predictions: Array
     score: Callable[[Array], Any]
@@ -107,7 +107,7 @@ class _ByRows:
 
 
 class _OfClasses(_ByRows):
-    """Scores of classifiers whose probabilities are averaged."""
+    """Scores of averaged probabilities of classifiers."""
 
     @classmethod
     def of(cls, scorer: ClassBatchScorer, P: Array, y: Array, weight: Array | None) -> "_OfClasses":
@@ -137,15 +137,16 @@ class _OfClasses(_ByRows):
 
 @dataclass(frozen=True)
 class _FromSums:
-    """Scores that residuals determine, from the products of those of every two models.
+    """Scores of residuals, computed from the products of the residuals of each pair of models.
 
-    An ensemble's residuals are a mean of its models'; the rows are read once for all steps.
+    The residuals of an ensemble are the mean of those of its models, so that one pass over the rows
+    serves all steps.
 
     Attributes
     ----------
     scorer : BatchScorer
     known : ResidualMoments
-        Of the models (m,), in CPU memory.
+        Moments of the residuals of the m models, in CPU memory.
     products : ndarray (t, m, m)
         ``sum w r_i r_j``.
     """

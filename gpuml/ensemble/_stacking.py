@@ -1,4 +1,4 @@
-"""Models of the predictions of other models, out-of-fold, with all models fitted together."""
+"""Stacking: final models of out-of-fold predictions, with the base models fitted together."""
 
 from typing import Any, Self
 
@@ -18,18 +18,18 @@ from gpuml.model_selection.parts import host_target, run_around, taken_apart
 
 
 def final_has(method: str) -> Any:
-    """Whether the final estimator has a method; for `available_if`."""
+    """A check for `available_if` that the final estimator has a method."""
 
     def check(stacking):
         final = getattr(stacking, "final_estimator_", stacking.final_estimator)
-        getattr(final, method)  # and the error; of None before a fit, as in scikit-learn
+        getattr(final, method)  # or its error; before a fit that of None, as in scikit-learn
         return True
 
     return check
 
 
 class _Stacking(Travels):
-    """What both share: scikit-learn's own `fit` over numbers of rows, whose models are known."""
+    """Code that both classes share: scikit-learn's `fit` gets row numbers and looks up models."""
 
     # scikit-learn's class.
     _theirs: Any
@@ -42,19 +42,19 @@ class _Stacking(Travels):
         raise NotImplementedError
 
     def _targets(self, y: Any) -> Any:
-        """Targets as models are fitted to them."""
+        """The targets that the models are fitted to."""
         return y
 
     def fit(self, X, y, **fit_params) -> Self:
-        """Fit all models, and the final one to their predictions for held-out rows.
+        """Fit all models, and the final estimator to their predictions for held-out rows.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         **fit_params : dict
-            `sample_weight`, for all models, or what is routed to them, with scikit-learn's
-            metadata routing.
+            `sample_weight`, passed to all models; with scikit-learn's metadata routing, all
+            parameters that the models request.
 
         Returns
         -------
@@ -63,7 +63,7 @@ class _Stacking(Travels):
         Raises
         ------
         ValueError
-            For what scikit-learn's class rejects.
+            For input that scikit-learn's class rejects.
         """
         X, y = taken_apart(X), host_target(y)
         fit_params = {name: host_target(value) for name, value in fit_params.items()}
@@ -77,7 +77,7 @@ class _Stacking(Travels):
             each = None
             if not isinstance(self.cv, str):
                 params = self._fit_params(name, fit_params)
-                # All have the splits of the first.
+                # All models use the splits of the first.
                 cv = rehearsed[0] if rehearsed else self.cv
                 targets = self._targets(y)
                 options = {"classifier": is_classifier(self)}
@@ -131,7 +131,7 @@ class _Stacking(Travels):
         return ask_parts(self, method, X, known, **params)
 
     def transform(self, X):
-        """The predictions of the models for rows, side by side.
+        """The predictions of all models, side by side.
 
         Parameters
         ----------
@@ -146,13 +146,13 @@ class _Stacking(Travels):
 
     @available_if(final_has("predict"))
     def predict(self, X, **predict_params):
-        """What the final estimator predicts.
+        """The predictions of the final estimator.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
         **predict_params : dict
-            For `predict` of the final estimator.
+            Passed to `predict` of the final estimator.
 
         Returns
         -------
@@ -165,37 +165,42 @@ class _Stacking(Travels):
 class StackingClassifier(_Stacking, sk.StackingClassifier):
     """Stacking: a final classifier learns from out-of-fold predictions of other models.
 
-    The models of all splits and that of all rows are fitted together where an estimator can be, as
-    in `cross_val_predict`. Rows on a device stay there; what models say of them goes to CPU memory,
-    where the final estimator is fitted, but with ``passthrough=True``, where both stand side by
-    side on the device.
+    If an estimator can be batched, its models of all splits and of all rows are fitted together, as
+    in `cross_val_predict`. Data on a device stays there. The predictions of the models are copied
+    to CPU memory, where the final estimator is fitted. With ``passthrough=True``, the predictions
+    are joined with X on the device instead.
 
     Parameters
     ----------
     estimators : list of (str, estimator)
-        Names and models; "drop" in place of a model leaves it out.
+        Names and models; "drop" instead of a model leaves it out.
     final_estimator : estimator or None, default=None
-        None is `gpuml.linear_model.LogisticRegression`.
+        The classifier of the predictions; None is `gpuml.linear_model.LogisticRegression`.
     cv : int, splitter, iterable of index pairs, "prefit" or None, default=None
-        None is 5 stratified folds. "prefit": the models are fitted already, and X is theirs no
-        more.
+        How to split the rows for out-of-fold predictions; None is 5 stratified folds. "prefit"
+        means that the models are fitted already, and `fit` fits only the final estimator.
     stack_method : {"auto", "predict_proba", "decision_function", "predict"}, default="auto"
-        The method whose output the final estimator gets; "auto" is the first of them that a model
-        has.
+        The method whose output the final estimator gets; "auto" is the first of the three that a
+        model has.
     n_jobs : int or None, default=None
         Number of workers for models that are fitted one by one.
     passthrough : bool, default=False
         Whether the final estimator also gets X.
     verbose : int, default=0
+        How much scikit-learn's code prints.
 
     Attributes
     ----------
     estimators_ : list of estimators
+        The models, fitted to all rows.
     named_estimators_ : Bunch
+        The same by name.
     final_estimator_ : estimator
+        The fitted final estimator.
     stack_method_ : list of str
+        The method of each model whose output the final estimator gets.
     classes_ : ndarray of shape (n_classes,)
-        In CPU memory.
+        Sorted labels, in CPU memory.
     plan_ : gpuml.model_selection.Plan
         How the models were fitted.
     n_features_in_ : int
@@ -204,8 +209,8 @@ class StackingClassifier(_Stacking, sk.StackingClassifier):
 
     See Also
     --------
-    StackingRegressor : The same for numbers.
-    select_ensemble : Which models to average.
+    StackingRegressor : Stacking of regressors.
+    select_ensemble : Choose models to average.
 
     References
     ----------
@@ -237,7 +242,7 @@ class StackingClassifier(_Stacking, sk.StackingClassifier):
 
     @available_if(final_has("predict_proba"))
     def predict_proba(self, X):
-        """Probabilities by the final estimator.
+        """Probabilities of the classes, from the final estimator.
 
         Parameters
         ----------
@@ -252,7 +257,7 @@ class StackingClassifier(_Stacking, sk.StackingClassifier):
 
     @available_if(final_has("decision_function"))
     def decision_function(self, X):
-        """Decision values by the final estimator.
+        """Decision values of the final estimator.
 
         Parameters
         ----------
@@ -269,31 +274,37 @@ class StackingClassifier(_Stacking, sk.StackingClassifier):
 class StackingRegressor(_Stacking, sk.StackingRegressor):
     """Stacking: a final regressor learns from out-of-fold predictions of other models.
 
-    The models of all splits and that of all rows are fitted together where an estimator can be, as
-    in `cross_val_predict`. Rows on a device stay there; what models say of them goes to CPU memory,
-    where the final estimator is fitted, but with ``passthrough=True``, where both stand side by
-    side on the device.
+    If an estimator can be batched, its models of all splits and of all rows are fitted together, as
+    in `cross_val_predict`. Data on a device stays there. The predictions of the models are copied
+    to CPU memory, where the final estimator is fitted. With ``passthrough=True``, the predictions
+    are joined with X on the device instead.
 
     Parameters
     ----------
     estimators : list of (str, estimator)
-        Names and models; "drop" in place of a model leaves it out.
+        Names and models; "drop" instead of a model leaves it out.
     final_estimator : estimator or None, default=None
-        None is `gpuml.linear_model.RidgeCV`.
+        The regressor of the predictions; None is `gpuml.linear_model.RidgeCV`.
     cv : int, splitter, iterable of index pairs, "prefit" or None, default=None
-        None is 5 folds. "prefit": the models are fitted already, and X is theirs no more.
+        How to split the rows for out-of-fold predictions; None is 5 folds. "prefit" means that the
+        models are fitted already, and `fit` fits only the final estimator.
     n_jobs : int or None, default=None
         Number of workers for models that are fitted one by one.
     passthrough : bool, default=False
         Whether the final estimator also gets X.
     verbose : int, default=0
+        How much scikit-learn's code prints.
 
     Attributes
     ----------
     estimators_ : list of estimators
+        The models, fitted to all rows.
     named_estimators_ : Bunch
+        The same by name.
     final_estimator_ : estimator
+        The fitted final estimator.
     stack_method_ : list of str
+        The method of each model whose output the final estimator gets.
     plan_ : gpuml.model_selection.Plan
         How the models were fitted.
     n_features_in_ : int
@@ -302,7 +313,7 @@ class StackingRegressor(_Stacking, sk.StackingRegressor):
 
     See Also
     --------
-    StackingClassifier : The same for labels.
+    StackingClassifier : Stacking of classifiers.
 
     References
     ----------

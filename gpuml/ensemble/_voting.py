@@ -1,4 +1,4 @@
-"""The mean, or the vote, of several models: for rows on a device too."""
+"""The mean, or the vote, of several models; also for data on a device."""
 
 from typing import Any, Self
 
@@ -12,7 +12,7 @@ from gpuml.model_selection.parts import host_target
 
 
 class _Voting(Travels):
-    """Shared parts: rows on a device stay there, predictions go to CPU memory."""
+    """Code that both classes share: data on a device stays there, predictions go to CPU memory."""
 
     # scikit-learn's class.
     _theirs: Any
@@ -25,8 +25,8 @@ class _Voting(Travels):
         X : array-like or sparse matrix of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         **fit_params : dict
-            `sample_weight`, for all models, or what is routed to them, with scikit-learn's
-            metadata routing.
+            `sample_weight`, passed to all models; with scikit-learn's metadata routing, all
+            parameters that the models request.
 
         Returns
         -------
@@ -44,7 +44,7 @@ class _Voting(Travels):
         return ask_parts(self, method, X, {"estimators_": parts} if parts else {})
 
     def predict(self, X):
-        """The mean of what the models predict, or the class that most of them vote for.
+        """The mean of the predictions (regressor), or the class that wins the vote (classifier).
 
         Parameters
         ----------
@@ -58,7 +58,7 @@ class _Voting(Travels):
         return self._asked("predict", X)
 
     def transform(self, X):
-        """The predictions of the models for rows.
+        """The predictions of all models.
 
         Parameters
         ----------
@@ -66,7 +66,7 @@ class _Voting(Travels):
 
         Returns
         -------
-        said : array of shape (n_samples, n_models), or as scikit-learn's class has it
+        said : array of shape (n_samples, n_models), or the shape that scikit-learn's class returns
             In the library and on the device of X.
         """
         return self._asked("transform", X)
@@ -81,7 +81,7 @@ class VotingClassifier(_Voting, sk.VotingClassifier):
     Parameters
     ----------
     estimators : list of (str, estimator)
-        Names and models; "drop" in place of a model leaves it out.
+        Names and models; "drop" instead of a model leaves it out.
     voting : {"hard", "soft"}, default="hard"
         "hard" predicts the label with the most votes, "soft" the class with the largest mean
         probability.
@@ -98,10 +98,13 @@ class VotingClassifier(_Voting, sk.VotingClassifier):
     Attributes
     ----------
     estimators_ : list of estimators
+        The fitted models.
     named_estimators_ : Bunch
+        The same by name.
     le_ : LabelEncoder
+        Encodes the labels as 0, 1, ..., which the models are fitted to.
     classes_ : ndarray of shape (n_classes,)
-        In CPU memory.
+        Sorted labels, in CPU memory.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.
@@ -126,7 +129,7 @@ class VotingClassifier(_Voting, sk.VotingClassifier):
 
     @available_if(lambda voting: voting._check_voting())
     def predict_proba(self, X):
-        """Weighted means of probabilities; with ``voting="soft"``.
+        """Weighted mean of the probabilities of the models; only with ``voting="soft"``.
 
         Parameters
         ----------
@@ -143,13 +146,13 @@ class VotingClassifier(_Voting, sk.VotingClassifier):
 class VotingRegressor(_Voting, sk.VotingRegressor):
     """The mean of several regressors.
 
-    Models are fitted one by one, as they differ. Rows on a device stay there; what models say of
-    them goes to CPU memory and the mean back.
+    The models are fitted one by one, because they differ. Data on a device stays there; predictions
+    go to CPU memory, and their mean goes back to the device.
 
     Parameters
     ----------
     estimators : list of (str, estimator)
-        Names and models; "drop" in place of a model leaves it out.
+        Names and models; "drop" instead of a model leaves it out.
     weights : array-like of shape (n_models,), default=None
         Weights of the models; None weights them equally.
     n_jobs : int or None, default=None
@@ -160,15 +163,17 @@ class VotingRegressor(_Voting, sk.VotingRegressor):
     Attributes
     ----------
     estimators_ : list of estimators
+        The fitted models.
     named_estimators_ : Bunch
+        The same by name.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.
 
     See Also
     --------
-    StackingRegressor : With a model of what they say.
-    select_ensemble : Which models to average.
+    StackingRegressor : Combines the models by a final regressor.
+    select_ensemble : Choose models to average.
 
     Examples
     --------

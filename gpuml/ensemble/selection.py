@@ -1,4 +1,4 @@
-"""Which models to average, and how often each: hill climbing on held-out predictions."""
+"""Ensemble selection: which models to average, and how often each, by hill climbing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from gpuml._arrays import Array, move, place_of
 from gpuml.ensemble._candidates import Judge, judge_of, stacked
 
-# Scores closer than this, over the larger of 1 and their size, are alike.
+# Scores are equal if they differ by no more than this, relative to the larger of 1 and their size.
 ROUNDING = 1e-12
 
 
@@ -25,17 +25,17 @@ class EnsembleSelection:
     weights : ndarray of shape (n_models,)
         Shares of the models in the ensemble; they sum to 1.
     names : tuple of n_models
-        Of the models: the keys of a dict of predictions, else their numbers.
+        Names of the models: the keys if predictions were a dict, otherwise 0, 1, ...
     score : float
-        Of the ensemble, on the rows that it was selected on.
+        Score of the ensemble, on the rows that it was selected on.
     model_scores : ndarray of shape (n_models,)
-        Of each model by itself.
+        Score of each model alone.
     order : int ndarray of shape (n_bags, n_steps)
-        Which model each step added.
+        The model that each step added.
     scores : ndarray of shape (n_bags, n_steps)
         The score after each step.
     n_used : int ndarray of shape (n_bags,)
-        How many of the steps count: those up to the best score.
+        Number of steps up to the best score; the ensemble consists of the models of these steps.
     """
 
     weights: np.ndarray
@@ -47,12 +47,12 @@ class EnsembleSelection:
     n_used: np.ndarray
 
     def combine(self, predictions: Any) -> Array:
-        """The ensemble's prediction of other rows.
+        """The ensemble's predictions for other rows.
 
         Parameters
         ----------
         predictions : array, sequence or dict of arrays
-            Of the same models, as `select_ensemble` takes them.
+            Predictions of the same models, in the form that `select_ensemble` takes.
 
         Returns
         -------
@@ -62,7 +62,7 @@ class EnsembleSelection:
         Raises
         ------
         ValueError
-            For other models.
+            If the predictions are of other models.
         """
         P, names = stacked(predictions)
         if names != self.names:
@@ -85,52 +85,53 @@ def select_ensemble(
 ) -> EnsembleSelection:
     r"""Choose models to average by hill climbing, from their predictions of held-out rows.
 
-    An ensemble of t models, in which one may be several times, predicts the mean
-    :math:`\frac{1}{t} \sum_k c_k p_k` of predictions p with counts c. Each step adds the model
-    whose addition scores best, and the ensemble of the best score on the way is taken. All
-    candidates of a step are scored together where the predictions are. Scores that are functions of
-    residuals ("r2" and mean squared errors) take one reading of the rows for all steps.
+    An ensemble of t models, which may contain a model several times, predicts the mean
+    :math:`\frac{1}{t} \sum_k c_k p_k` of the predictions p with counts c. Each step adds the model
+    that gives the best score, and the result is the ensemble with the best score of all steps. All
+    candidates of a step are scored together, on the device of the predictions. Scores that are
+    functions of residuals ("r2" and mean squared errors) need one pass over the rows for all steps.
 
     Predictions must be of rows that the models were not fitted to, such as those of
-    `sklearn.model_selection.cross_val_predict`. The score of an ensemble is on rows that it was
-    selected on; keep others for what to expect.
+    `sklearn.model_selection.cross_val_predict`. The score of an ensemble is optimistic, because it
+    is computed on the rows that the ensemble was selected on; estimate it on other rows.
 
     Parameters
     ----------
     predictions : array of shape (n_models, n_samples) or (n_models, n_samples, n_outputs)
-        Or a sequence, or a dict by the names of the models, of arrays of any library. Of
-        classifiers probabilities: of all classes, or of the second one of two.
+        Predictions of the models, also as a sequence of arrays, or as a dict from names of models
+        to arrays, of any library. For classifiers, pass probabilities: of all classes, or of the
+        second of two.
     y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-        What is to be predicted.
+        The targets of the predictions.
     scoring : str, scorer or callable
-        A name of `gpuml.metrics.get_scorer` ("r2", "roc_auc", "neg_log_loss", "accuracy"), a
-        scorer of a metric, or a function ``(y_true, prediction) -> float``, of which more is
-        better, that is called for one candidate after the other.
+        A name that `gpuml.metrics.get_scorer` knows ("r2", "roc_auc", "neg_log_loss", "accuracy"),
+        a scorer of a metric, or a function ``(y_true, prediction) -> float`` whose larger values
+        are better. A function is called for one candidate after the other.
     sample_weight : array-like of shape (n_samples,), default=None
-        Weights of the rows; a function gets them by this name.
+        Weights of the rows; a function gets them as the keyword argument `sample_weight`.
     n_steps : int, default=50
-        How many models are added.
+        Number of models to add.
     n_init : int, default=0
-        How many of the models that are best by themselves are added first.
+        Number of models to start with: those with the best scores alone.
     n_bags : int, default=1
-        With more than 1, ensembles are selected from so many random sets of models, and averaged,
-        which keeps models out that were only lucky on these rows.
+        If more than 1, select an ensemble from each of so many random sets of models, and average
+        the ensembles. This leaves out models that were only lucky on these rows.
     bag_fraction : float in (0, 1], default=0.5
-        Share of the models in each of several sets.
+        Share of the models in each set, if `n_bags` is more than 1.
     random_state : int, RandomState instance or None, default=None
-        Draws the sets.
+        Seed of the sets.
 
     Returns
     -------
     found : EnsembleSelection
-        Of models that score alike (to 12 digits), the first one is added; of steps that score
-        alike, the first one counts.
+        Weights of the models, and scores. If models or steps have equal scores (to 12 digits), the
+        first one is chosen.
 
     Raises
     ------
     ValueError
-        For predictions of several shapes, nan and inf, other rows than those of y, and scores that
-        are nan.
+        If predictions differ in shape, contain nan or inf, or have another number of rows than y,
+        or if a score is nan.
 
     See Also
     --------
@@ -187,7 +188,7 @@ def _check_numbers(n_steps, n_init, n_bags, bag_fraction):
 def _climb(
     judge: Judge, alone: np.ndarray, bag: np.ndarray, n_steps: int, n_init: int
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Models that are added one after the other, and the scores (n_steps,) after each."""
+    """The models that the steps add, and the score after each step, both (n_steps,)."""
     counts = np.zeros(len(alone))
     first = bag[np.argsort(-alone[bag], kind="stable")[:n_init]]
     order, scores = [], []
@@ -218,7 +219,7 @@ def _scores(judge: Judge, counts: np.ndarray, some: Sequence[int] | np.ndarray) 
 
 
 def _score_of(judge, weights):
-    """The score of an ensemble of these shares: as counts, less one of the first that is in."""
+    """The score of an ensemble with these weights; the judge adds the first model to the counts."""
     first = int(np.argmax(weights > 0))
     counts = weights / weights[first]
     counts[first] = 0.0

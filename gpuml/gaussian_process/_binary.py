@@ -1,4 +1,4 @@
-"""Gaussian processes of two labels, by Laplace's approximation."""
+"""Gaussian process classification of two labels, by Laplace's approximation."""
 
 from dataclasses import dataclass
 from typing import Any, Self
@@ -29,11 +29,11 @@ from gpuml.solvers.posteriors import (
 class BinaryGaussianProcess(Travels, _BinaryGaussianProcessClassifierLaplace):
     """A classifier of two labels, which `GaussianProcessClassifier` fits and queries.
 
-    Attributes are those of scikit-learn's class of its parts, where the rows are.
+    It has the attributes of the class that scikit-learn uses for this, on the device of the rows.
     """
 
     def adopt(self, found: "BinaryFit", y: Array, X: Array, classes: Any) -> Self:
-        """Set the results of a fit to rows X (n, p) and labels y (n,) of 0.0 and 1.0."""
+        """Set the fitted attributes: results for rows X (n, p) and labels y (n,) of 0.0 and 1.0."""
         home, xp, mode = place_of(X), namespace(y), found.mode
         self.kernel_, self.rng, self.classes_ = found.kernel, found.random, classes
         self.log_marginal_likelihood_value_ = np.float64(found.value)
@@ -43,14 +43,14 @@ class BinaryGaussianProcess(Travels, _BinaryGaussianProcessClassifierLaplace):
         return self
 
     def latent(self, pairs: Pairs) -> tuple[Array, Array]:
-        """Means and variances (m,) of f, from pairs (n, m) of the rows of the fit with others."""
+        """Means and variances (m,) of f, from pairs (n, m) of training rows with other rows."""
         K, work = kernel_of(self.kernel_, pairs), place_of(pairs.X)
         root, L = (doubles(move(as_array(a), work)) for a in (self.W_sr_, self.L_))
         prior = kernel_of(self.kernel_, Own(pairs.Y))
         return self._residual(work) @ K, latent_variance(Factor(L), root, K, prior)
 
     def latent_mean(self, pairs: Pairs) -> tuple[Array]:
-        """The means alone."""
+        """The means of `latent` without the variances."""
         return (self._residual(place_of(pairs.X)) @ kernel_of(self.kernel_, pairs),)
 
     def _residual(self, work):
@@ -62,7 +62,7 @@ class BinaryGaussianProcess(Travels, _BinaryGaussianProcessClassifierLaplace):
         return Pairs(doubles(move(as_array(self.X_train_), place_of(X))), X)
 
     def predict(self, X):
-        """The likelier label of each row (n_samples,)."""
+        """The more likely label of each row (n_samples,)."""
         (mean,) = self.latent_mean(self._pairs(X))
         xp = namespace(mean)
         return labels_at(self.classes_, xp.astype(mean > 0, xp.int64))
@@ -73,11 +73,11 @@ class BinaryGaussianProcess(Travels, _BinaryGaussianProcessClassifierLaplace):
         return namespace(share).stack([1.0 - share, share], axis=-1)
 
     def latent_mean_and_variance(self, X):
-        """Means and variances (n_samples,) of f at rows."""
+        """Means and variances (n_samples,) of f at the rows of X."""
         return self.latent(self._pairs(X))
 
     def log_marginal_likelihood(self, theta=None, eval_gradient=False, clone_kernel=True):
-        """The approximate log marginal likelihood of a theta, and its gradient."""
+        """The approximate log marginal likelihood of a theta, with its gradient on request."""
         return at_theta(self, theta, eval_gradient, clone_kernel, self._likelihood)
 
     def _likelihood(self, kernel, eval_gradient):
@@ -89,7 +89,7 @@ class BinaryGaussianProcess(Travels, _BinaryGaussianProcessClassifierLaplace):
 
 @dataclass(frozen=True)
 class BinaryFit:
-    """The results of a fit to rows with two labels, at their compute device."""
+    """The results of a fit to rows with two labels, on the compute device."""
 
     kernel: Kernel
     mode: Mode
@@ -100,18 +100,18 @@ class BinaryFit:
 def fit_binary(
     problem: BinaryGaussianProcess, pairs: Pairs, y: Array, known: Array | None
 ) -> BinaryFit:
-    """Choose the kernel of an unfitted process, and find the mode.
+    """Choose the hyperparameters of an unfitted process, and find the mode of its posterior.
 
     Parameters
     ----------
     problem : BinaryGaussianProcess
-        With the parameters.
+        The unfitted process, with its parameters.
     pairs : Pairs
-        Of the rows, in float64.
+        Pairs of the training rows, in float64.
     y : array (n,)
         Labels 0.0 and 1.0.
     known : array (n, n) or None
-        The kernel of the pairs, if nothing of it is to be chosen.
+        The kernel matrix of the pairs, if all hyperparameters are fixed.
     """
     kernel, random = binary_kernel(problem.kernel), check_random_state(problem.random_state)
     value, start = None, None
@@ -123,7 +123,7 @@ def fit_binary(
 
 
 def _chosen(problem, kernel, random, pairs, y):
-    """Set the theta of the kernel; its likelihood, and where Newton's steps may begin."""
+    """Set the theta of the kernel; return its likelihood, and a start for Newton's method."""
     start: list[Any] = [None]
 
     def likelihood(kernel, eval_gradient):
@@ -146,7 +146,7 @@ def _mode(problem, kernel, pairs, y, f, eval_gradient):
 
 
 def binary_kernel(kernel: Kernel | None) -> Kernel:
-    """The kernel that a fit begins with."""
+    """The kernel with which a fit starts."""
     if kernel is None:
         return ConstantKernel(1.0, "fixed") * RBF(1.0, "fixed")
     return clone(kernel)

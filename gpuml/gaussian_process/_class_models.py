@@ -1,4 +1,4 @@
-"""Gaussian processes of labels, of all candidates on all splits, from the distances of all rows."""
+"""Gaussian process classifiers of all candidates on all splits, from distances of all rows."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -32,26 +32,26 @@ from gpuml.solvers.posteriors import latent_variance, mean_logistic, positive_fa
 
 @dataclass(frozen=True)
 class Problem:
-    """Label 1 is a class `second`, label 0 a class `first`, or all others if that is None."""
+    """Label 1 is the class `second`, label 0 the class `first`, or all others if it is None."""
 
     second: int
     first: int | None
 
     def rows(self, codes: np.ndarray) -> np.ndarray | None:
-        """Which of the rows it is of; None for all."""
+        """Indices of the rows with one of the two labels; None for all rows."""
         if self.first is None:
             return None
         return np.flatnonzero((codes == self.first) | (codes == self.second))
 
 
 def problem_of(model: Any) -> BinaryGaussianProcess:
-    """The unfitted process of two labels with the parameters of a classifier."""
+    """An unfitted process for two labels with the parameters of a classifier."""
     params, found = model.get_params(deep=False), BinaryGaussianProcess()
     return found.set_params(**{name: params[name] for name in found.get_params(deep=False)})
 
 
 def problems_of(model: Any, n_classes: int) -> list[Problem]:
-    """What a classifier fits: each class against the rest, or one other."""
+    """The problems that a classifier fits: each class against the rest, or each pair of classes."""
     if n_classes == 2:
         return [Problem(1, None)]
     if model.multi_class == "one_vs_rest":
@@ -62,7 +62,7 @@ def problems_of(model: Any, n_classes: int) -> list[Problem]:
 def class_attributes(
     model: Any, found: Sequence[BinaryGaussianProcess], classes: Any
 ) -> dict[str, Any]:
-    """Fitted attributes of a classifier, of the fitted models of its problems."""
+    """Fitted attributes of a classifier, from the fitted models of its problems."""
     n_classes, labels = classes.shape[0], to_host(classes)
     around: Any = found[0]
     if n_classes > 2 and model.multi_class == "one_vs_rest":
@@ -86,7 +86,7 @@ def class_attributes(
 
 @dataclass(frozen=True)
 class Job:
-    """One problem of one candidate on some rows."""
+    """One problem of one candidate on the training rows of a split."""
 
     model: BinaryGaussianProcess
     pairs: Pairs
@@ -95,7 +95,7 @@ class Job:
 
 
 def _jobs(model: Any, n_classes: int, pairs: Pairs, codes: Array) -> Iterator[Job]:
-    """The problems of a classifier, of pairs of rows with codes of classes."""
+    """The problems of a classifier for pairs of rows with codes of their classes."""
     xp, here = namespace(codes), to_host(codes)
     kernel, problem = binary_kernel(model.kernel), problem_of(model)
     fixed = not is_optimised(problem, kernel)
@@ -121,16 +121,16 @@ def fitted_problems(
     classes: Array,
     chosen: Sequence[Any] | None = None,
 ) -> list[BinaryGaussianProcess]:
-    """Fitted models of the problems of a classifier, of rows X (n, p) at home.
+    """Fitted models of the problems of a classifier, for rows X (n, p) on the user's device.
 
-    Their kernels are `chosen`, or are found.
+    `chosen` are their kernels; without it, the hyperparameters are optimised.
     """
     n_classes, here = classes.shape[0], to_host(codes)
     jobs = list(_jobs(model, n_classes, pairs, codes))
     if chosen is not None:
         jobs = [_of_kernel(job, kernel) for job, kernel in zip(jobs, chosen, strict=True)]
     rows = [each.rows(here) for each in problems_of(model, n_classes)]
-    # A user's function may not know of threads.
+    # A user's function may not be safe to call from threads.
     alone = len(jobs) == 1 or callable(model.optimizer)
     labels = classes if n_classes == 2 else np.asarray([0, 1])
     xp = namespace(X)
@@ -150,7 +150,7 @@ def _of_kernel(job, kernel):
 
 @dataclass(frozen=True)
 class LabelFit:
-    """Of a problem on a split: its kernel, and at its rows y less probabilities, and roots."""
+    """A problem fitted on a split: kernel, residuals ``y - pi`` and roots of W at its rows."""
 
     kernel: Any
     residual: Array
@@ -159,16 +159,16 @@ class LabelFit:
 
 @dataclass(frozen=True)
 class LabelStack(ClassStack):
-    """Classifiers of candidates on splits.
+    """Fitted classifiers of C candidates on S splits.
 
     Attributes
     ----------
     folds : Folds
     models : list of C estimators
-        With the parameters of the candidates.
+        Unfitted estimators with the parameters of the candidates.
     fits : list of C lists of S lists of problems
     words : str
-        How they were fitted.
+        How the classifiers were fitted.
     """
 
     folds: Folds
@@ -178,16 +178,16 @@ class LabelStack(ClassStack):
 
     # The estimators have no `decision_function`; labels and probabilities follow from `decision`.
     has_decisions = False
-    # For the distances of all rows.
+    # One pass over the rows, for their distances.
     n_passes = 1
 
     @property
     def n_candidates(self) -> int:
-        """Candidates that it has models of."""
+        """Number of candidates."""
         return len(self.models)
 
     def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
-        """Fitted attributes of one model; split None means the model of all rows."""
+        """Fitted attributes of one model; split None means the model fitted to all rows."""
         batch, model = self.folds.batch, self.models[candidate]
         pairs, X, codes, chosen = shared_pairs(self.folds), batch.X, batch.codes, None
         if split is not None:
@@ -199,10 +199,11 @@ class LabelStack(ClassStack):
         return class_attributes(model, found, batch.classes)
 
     def decision(self, X: Array, split: int, candidates: slice) -> Array:
-        """What labels and probabilities (C, m, k) for rows X (m, p) follow from.
+        """Columns (C, m, k) for rows X (m, p) from which labels and probabilities follow.
 
-        Of two classes f and the probability of the second are the difference and the sum of both
-        columns; of more, columns are probabilities against the rest.
+        With two classes, the difference of both columns is f, and their sum is the probability of
+        the second class. With more classes, each column holds the probabilities of a class against
+        the rest, or its votes with "one_vs_one".
         """
         train, xp = self.folds.splits[split].train, namespace(X)
         X, own = doubles(X), shared_pairs(self.folds).part(train)
@@ -219,7 +220,7 @@ class LabelStack(ClassStack):
         return xp.stack(found)
 
     def probability(self, decision: Array) -> Array | None:
-        """Probabilities (C, m, k)."""
+        """Probabilities (C, m, k) from `decision`; None if a candidate has only votes."""
         if self.folds.batch.n_classes > 2:
             voted = any(model.multi_class == "one_vs_one" for model in self.models)
             return None if voted else summing_to_one(decision)
@@ -232,7 +233,7 @@ def _codes_of(batch, rows):
 
 
 def _answer(fit, own, pairs, rows):
-    """Mean of f and probability of label 1 (m,), each."""
+    """Mean (m,) of f, and probability (m,) of label 1."""
     if rows is not None:
         own, pairs = own.part(rows), pairs.part(rows, slice(0, pairs.shape[1]))
     inner = fit.root[:, None] * kernel_of(fit.kernel, own) * fit.root
@@ -243,7 +244,7 @@ def _answer(fit, own, pairs, rows):
 
 
 def _columns(answers, model, n_classes):
-    """The responses (m, k) of a candidate for rows, as in `LabelStack.decision`."""
+    """Columns (m, k) of one candidate, as in `LabelStack.decision`."""
     means, shares = zip(*answers, strict=True)
     xp = namespace(means[0])
     if n_classes == 2:
@@ -255,19 +256,19 @@ def _columns(answers, model, n_classes):
 
 
 def votes_of(means: Array, shares: Array, n_classes: int) -> Array:
-    """Votes (m, k) from the responses of each pair of classes (m, pairs)."""
+    """Votes (m, k) from the means and probabilities (m, pairs) of each pair of classes."""
     found = _ovr_decision_function(to_host(means > 0).astype(int), to_host(shares), n_classes)
     return move(found, place_of(means))
 
 
 def likeliest(shares: Array) -> Array:
-    """Codes of the largest of shares (..., k); of equal ones the last, as scikit-learn takes it."""
+    """Codes of the largest of shares (..., k); of equal ones the last, as in scikit-learn."""
     xp, k = namespace(shares), shares.shape[-1]
     return k - 1 - xp.argmax(xp.flip(shares, axis=-1), axis=-1)
 
 
 def summing_to_one(shares: Array) -> Array:
-    """Shares (..., k) divided by their sums, unless these are 0."""
+    """Shares (..., k) divided by their sums, except where a sum is 0."""
     xp = namespace(shares)
     total = xp.sum(shares, axis=-1, keepdims=True)
     return shares / xp.where(total != 0, total, xp.ones_like(total))
@@ -276,7 +277,7 @@ def summing_to_one(shares: Array) -> Array:
 def fitted_labels(
     folds: Folds, models: Sequence[Any], advance: Callable[[int], None] | None
 ) -> LabelStack:
-    """Classifiers on the training parts of splits.
+    """Fit classifiers on the training parts of splits.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Gaussian process classification on the device of its data."""
+"""Gaussian process classification on the device of the data."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
@@ -49,54 +49,60 @@ PARAMS = (
 class GaussianProcessClassifier(OfKernel, sk.GaussianProcessClassifier):
     r"""Gaussian process classification, by Laplace's approximation.
 
-    Label 1 of two has the probability :math:`1 / (1 + e^{-f(x)})`, with a normal f of mean 0 and
-    covariance k(x, x'). At the rows, f is where its posterior is largest,
+    Of two classes, the second has the probability :math:`1 / (1 + e^{-f(x)})`, where f is a
+    Gaussian process with mean 0 and covariance k(x, x'). Newton's method finds the mode of the
+    posterior of f at the training rows,
 
     .. math:: \max_f \; \sum_i \log p(y_i \mid f_i) - \tfrac{1}{2} f' K^{-1} f ,
 
-    found by Newton's steps, and its posterior is taken to be normal there. The hyperparameters of
-    the kernel are those of largest approximate marginal likelihood. More classes are as many
-    problems of one class against the rest, or one for each pair.
+    and Laplace's approximation takes the posterior to be normal around it. The hyperparameters of
+    the kernel maximise the approximate marginal likelihood. With more than two classes, there is
+    one such problem for each class against the rest, or for each pair of classes.
 
     The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
-    lists; CuPy, torch and other device arrays stay on theirs. All is computed in float64. Kernels
-    are scikit-learn's (`gpuml.gaussian_process.kernels`), evaluated as functions of one matrix of
-    squared distances and one of inner products of all rows. These serve all classes and all steps
-    of the optimiser, and in a `gpuml.model_selection` search all candidates and splits.
+    lists; CuPy, torch and other device arrays stay on theirs. All computations are in float64. The
+    kernels are scikit-learn's (`gpuml.gaussian_process.kernels`); gpuml evaluates them from one
+    matrix of squared distances and one of inner products of all rows. All classes and all steps of
+    the optimiser share these matrices, and in a `gpuml.model_selection` search all candidates and
+    splits do too.
 
     Parameters
     ----------
     kernel : kernel of `gpuml.gaussian_process.kernels`, default=None
-        None is ``ConstantKernel(1.0, "fixed") * RBF(1.0, "fixed")``. Kernels of your own, and a
-        `PairwiseKernel` with a function, are called by themselves, with rows in CPU memory.
+        Covariance function of f. None means ``ConstantKernel(1.0, "fixed") * RBF(1.0, "fixed")``.
+        gpuml calls your own kernels, and a `PairwiseKernel` with a function, with rows in CPU
+        memory.
     optimizer : "fmin_l_bfgs_b", callable or None, default="fmin_l_bfgs_b"
-        Of the hyperparameters that are not fixed: SciPy's L-BFGS-B; a function of
-        (objective, theta, bounds) that gives theta and the objective there; or none.
+        How to choose the hyperparameters that are not fixed: by SciPy's L-BFGS-B, or by your
+        function of (objective, theta, bounds), which returns the best theta and the objective
+        there. None keeps the hyperparameters of `kernel`.
     n_restarts_optimizer : int, default=0
-        Further starts of the optimiser, drawn with `random_state`.
+        Number of further starts of the optimiser, drawn with `random_state`.
     max_iter_predict : int, default=100
-        Bound on Newton's steps.
+        The most steps of Newton's method.
     warm_start : bool, default=False
-        Whether Newton's steps at one theta begin where those at the last one ended.
+        Whether Newton's method for one theta starts from the result for the theta before it.
     copy_X_train : bool, default=True
-        Whether `X_train_` of the problems is a copy. Ours never write to it.
+        Whether `X_train_` of the problems is a copy. gpuml never writes to it.
     random_state : int, RandomState instance or None, default=None
-        Draws the starts, as scikit-learn draws them.
+        Seed of the further starts, which are drawn as in scikit-learn.
     multi_class : {"one_vs_rest", "one_vs_one"}, default="one_vs_rest"
-        Of more than two classes. There are no probabilities with "one_vs_one".
+        Which problems to fit for more than two classes. With "one_vs_one", there are no
+        probabilities.
     n_jobs : int or None, default=None
-        Has no effect: the problems of all classes share what they are computed from.
+        Has no effect: all problems are fitted from the same distances.
 
     Attributes
     ----------
     base_estimator_ : estimator
-        Of two classes the fitted process: `X_train_`, `y_train_` (codes), `pi_` (probabilities of
-        the second class), `W_sr_`, `L_`, `kernel_`. Of more, scikit-learn's
-        `OneVsRestClassifier` or `OneVsOneClassifier` of such.
+        With two classes, the fitted process with `X_train_`, `y_train_` (codes), `pi_`
+        (probabilities of the second class), `W_sr_`, `L_` and `kernel_`. With more classes,
+        scikit-learn's `OneVsRestClassifier` or `OneVsOneClassifier` of such processes.
     kernel_ : kernel
-        With the chosen hyperparameters; of more than two classes a `CompoundKernel`.
+        The kernel with the chosen hyperparameters; with more than two classes, a `CompoundKernel`.
     log_marginal_likelihood_value_ : float
-        Mean over the problems.
+        Approximate log marginal likelihood of the chosen hyperparameters, averaged over the
+        problems.
     classes_ : array of shape (n_classes,)
         Sorted labels, of the dtype of y.
     n_classes_ : int
@@ -106,12 +112,12 @@ class GaussianProcessClassifier(OfKernel, sk.GaussianProcessClassifier):
 
     See Also
     --------
-    GaussianProcessRegressor : Of targets that are numbers.
+    GaussianProcessRegressor : Gaussian processes for targets that are numbers.
 
     Notes
     -----
-    Matrices of n_samples^2 numbers have to fit into memory, one for each problem. Rows that are no
-    vectors of numbers, for kernels of such, are scikit-learn's work.
+    Matrices of n_samples^2 numbers must fit into memory, one for each problem. scikit-learn does
+    the work for kernels of objects other than vectors of numbers, such as strings.
 
     References
     ----------
@@ -134,12 +140,12 @@ class GaussianProcessClassifier(OfKernel, sk.GaussianProcessClassifier):
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y) -> Self:
-        """Choose the hyperparameters and find the posteriors.
+        """Choose the hyperparameters and approximate the posteriors.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Or a list of what the kernel takes.
+            Or a list of objects that the kernel takes.
         y : array-like of shape (n_samples,)
             Labels.
 
@@ -153,12 +159,12 @@ class GaussianProcessClassifier(OfKernel, sk.GaussianProcessClassifier):
             For input that scikit-learn's class rejects. A failed fit leaves the estimator as it
             was.
         MemoryError
-            If matrices of the order of the rows do not fit.
+            If matrices of n_samples^2 numbers do not fit into memory.
 
         Warns
         -----
         ConvergenceWarning
-            If the optimiser stopped early, or at a bound of a hyperparameter.
+            If the optimiser stopped early, or a hyperparameter is at one of its bounds.
         """
         with unchanged_on_error(self), small_arrays():
             self._check_kernel()
@@ -209,10 +215,10 @@ class GaussianProcessClassifier(OfKernel, sk.GaussianProcessClassifier):
             model._check_kernel()
         return fitted_labels(folds, models, advance)
 
-    # ------------------------------------------------------------ what is said of rows
+    # ------------------------------------------------------------ predictions
 
     def predict(self, X):
-        """The likeliest class of each row; with "one_vs_one" that of most votes.
+        """Predict the most likely class of each row; with "one_vs_one", that with the most votes.
 
         Parameters
         ----------
@@ -221,7 +227,7 @@ class GaussianProcessClassifier(OfKernel, sk.GaussianProcessClassifier):
         Returns
         -------
         labels : array of shape (n_samples,)
-            In the library and on the device of X; strings are in NumPy arrays.
+            In the library and on the device of X; strings come in NumPy arrays.
 
         Raises
         ------
@@ -251,7 +257,7 @@ class GaussianProcessClassifier(OfKernel, sk.GaussianProcessClassifier):
         return xp.argmax(votes_of(means, shares, self.n_classes_), axis=1)
 
     def predict_proba(self, X):
-        """Probabilities of the classes, in the order of `classes_`.
+        """Predict the probabilities of the classes, in the order of `classes_`.
 
         Parameters
         ----------
@@ -285,7 +291,7 @@ class GaussianProcessClassifier(OfKernel, sk.GaussianProcessClassifier):
         return xp.astype(shares, result_dtype(X), copy=False)
 
     def latent_mean_and_variance(self, X):
-        """Means and variances of f at rows, of two classes.
+        """Means and variances of f at the rows of X, for two classes.
 
         Parameters
         ----------
@@ -294,13 +300,13 @@ class GaussianProcessClassifier(OfKernel, sk.GaussianProcessClassifier):
         Returns
         -------
         latent_mean : array of shape (n_samples,)
-            This and the other are in the library and on the device of X.
+            This and `latent_var` are in the library and on the device of X.
         latent_var : array of shape (n_samples,)
 
         Raises
         ------
         ValueError
-            Of more than two classes.
+            With more than two classes.
         """
         check_is_fitted(self)
         if self.n_classes_ > 2 or not self._takes_vectors:
@@ -325,7 +331,7 @@ class GaussianProcessClassifier(OfKernel, sk.GaussianProcessClassifier):
         return [base] if self.n_classes_ == 2 else base.estimators_
 
     def _asked(self, X: Array, method: str) -> list[tuple[Array, ...]]:
-        """The responses of each problem's model by a method, at the place of the rows."""
+        """The results of a method of each problem's model, on the device of the rows."""
         home, models = place_of(X), self._models()
         widest = max(model.X_train_.shape[0] for model in models)
         setting = device_for(*(model.kernel_ for model in models))
@@ -342,44 +348,44 @@ class GaussianProcessClassifier(OfKernel, sk.GaussianProcessClassifier):
         ]
 
     def _shares(self, X):
-        """Probabilities (n, problems) of the labels 1 of the problems."""
+        """Probabilities (n, problems) of label 1 of each problem."""
         return namespace(X).stack(
             [mean_logistic(*each) for each in self._asked(X, "latent")], axis=1
         )
 
     def log_marginal_likelihood(self, theta=None, eval_gradient=False, clone_kernel=True):
-        """The logarithm of the approximate marginal likelihood of hyperparameters.
+        """The approximate log marginal likelihood of hyperparameters.
 
         Parameters
         ----------
         theta : array-like of shape (n_kernel_params,), default=None
-            Logarithms of those that are not fixed, of one kernel for all problems or of the
-            `CompoundKernel`; None for those of `kernel_`.
+            Logarithms of the hyperparameters that are not fixed, either of one kernel for all
+            problems or of the `CompoundKernel`; None means those of `kernel_`.
         eval_gradient : bool, default=False
-            Whether the gradient by theta is asked for, of two classes.
+            Whether to return the gradient with respect to theta too; only for two classes.
         clone_kernel : bool, default=True
-            Whether `kernel_` stays as it is.
+            Whether `kernel_` stays as it is; otherwise it may have this theta afterwards.
 
         Returns
         -------
         log_likelihood : float
-            Mean over the problems.
+            Averaged over the problems.
         log_likelihood_gradient : ndarray of shape (n_kernel_params,)
-            With `eval_gradient`.
+            Only with `eval_gradient`.
 
         Raises
         ------
         ValueError
-            If the gradient is asked for without a theta, or theta has another length.
+            With `eval_gradient` but without `theta`, or if theta has the wrong length.
         NotImplementedError
-            If the gradient is asked for, of more than two classes.
+            With `eval_gradient` and more than two classes.
         """
         return sk.GaussianProcessClassifier.log_marginal_likelihood(
             self, theta, eval_gradient, clone_kernel
         )
 
     def score(self, X, y, sample_weight=None):
-        """Share of rows, by weight, whose predicted label is right.
+        """Weighted share of rows whose predicted label is correct.
 
         Parameters
         ----------
@@ -395,7 +401,7 @@ class GaussianProcessClassifier(OfKernel, sk.GaussianProcessClassifier):
 
 
 def _said(models, X, method, home):
-    """The responses of each model by a method, from pairs of rows and rows of the fits."""
+    """The results of a method of each model, from pairs of training rows with rows X."""
     known: dict[int, Pairs] = {}
     found = []
     for model in models:

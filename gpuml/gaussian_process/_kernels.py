@@ -1,10 +1,10 @@
 """Kernels of scikit-learn as functions of arrays, with their gradients.
 
 A kernel is a tree: constants, noise and functions of distances or inner products, summed,
-multiplied and raised to powers. Each rule below gives its values k of pairs and, of a function F
-of these, a `pull`: from dF/dk the derivatives of F by the kernel's theta, the logarithms of its
-hyperparameters that are not fixed, in scikit-learn's order. So a gradient takes no array for each
-hyperparameter.
+multiplied and raised to powers. Each rule below returns the values k of a kernel for pairs of rows
+and a function `pull`. For any function F of these values, `pull` turns dF/dk into the derivatives
+of F by the kernel's theta (the logarithms of its hyperparameters that are not fixed, in
+scikit-learn's order). So a gradient does not need an array for each hyperparameter.
 """
 
 import math
@@ -31,19 +31,19 @@ DEFAULTS = {"coef0": 1.0, "degree": 3.0}
 
 @dataclass(frozen=True)
 class Evaluated:
-    """Values of a kernel, an array or one number, and what gives derivatives by theta."""
+    """Values of a kernel, an array or one number, and `pull`, which gives derivatives by theta."""
 
     values: Any
     pull: Callable[[Array], list[Array]]
 
 
 def kernel_of(kernel: sk.Kernel, pairs: Of) -> Array:
-    """Values of a kernel, an array of the shape of the pairs."""
+    """Values of a kernel: an array with the shape of the pairs."""
     return evaluate(kernel, pairs).values
 
 
 def evaluate(kernel: sk.Kernel, pairs: Of) -> Evaluated:
-    """As `kernel_of`, with what gives derivatives by theta."""
+    """As `kernel_of`, together with the derivatives by theta."""
     found = _evaluated(kernel, pairs)
     if not isinstance(found.values, float):
         return found
@@ -53,13 +53,13 @@ def evaluate(kernel: sk.Kernel, pairs: Of) -> Evaluated:
 
 
 def gradient(evaluated: Evaluated, slope: Array) -> np.ndarray:
-    """Derivatives (n_dims,) by theta, in CPU memory, from those by the values."""
+    """Derivatives (n_dims,) by theta, in CPU memory, from the derivatives by the values."""
     found = evaluated.pull(slope)
     return to_host(namespace(slope).stack(found)) if found else np.zeros(0)
 
 
 def own_functions(kernel: sk.Kernel) -> list[str]:
-    """Names of the kernels in a tree that no rule is for: their own functions are called."""
+    """Names of the kernels in a tree that have no rule; their own functions are called."""
     parts = [getattr(kernel, name) for name in PARTS.get(type(kernel), ())]
     if not parts:
         return [type(kernel).__name__] if _rule(kernel) is _by_itself else []
@@ -67,7 +67,7 @@ def own_functions(kernel: sk.Kernel) -> list[str]:
 
 
 def bases_of(kernel: sk.Kernel) -> set[str]:
-    """What of the pairs its values follow from, whatever its hyperparameters."""
+    """The bases of the pairs that the kernel needs, whatever its hyperparameters."""
     parts = [getattr(kernel, name) for name in PARTS.get(type(kernel), ())]
     if parts:
         return {kind for part in parts for kind in bases_of(part)}
@@ -90,7 +90,7 @@ def _rule(kernel):
 
 
 def _free(kernel: Any, **by_name: Any) -> list[Array]:
-    """Of derivatives by hyperparameters those that are not fixed, in the order of their names."""
+    """Derivatives by the hyperparameters that are not fixed, in the order of their names."""
     return [
         make()
         for name, make in sorted(by_name.items())
@@ -169,7 +169,7 @@ def _stationary(kernel, pairs):
 
 
 def _of_squares(nu, q):
-    """A function of q, and what makes minus twice its slope."""
+    """A function of q, and a function that returns minus twice its slope."""
     xp = namespace(q)
     if nu == np.inf:
         values = xp.exp(-0.5 * q)
@@ -191,7 +191,7 @@ def _of_squares(nu, q):
 
 
 def _bessel(nu, root):
-    """Matern's function for any nu, from Bessel functions that SciPy has, in CPU memory."""
+    """Matern's function for any nu, from SciPy's Bessel functions, in CPU memory."""
     u = to_host(root)
     t = math.sqrt(2.0 * nu) * np.where(u > 0, u, np.finfo(float).eps)
     factor = 2.0 ** (1.0 - nu) / special.gamma(nu)
@@ -312,7 +312,7 @@ def _by_itself(kernel, pairs):
 
 
 def _warn_of_host(name, home, instead):
-    """Obey the setting ``fallback``."""
+    """Warn or raise, or neither, as the setting ``fallback`` says."""
     setting = current_settings().fallback
     text = (
         f"{name} is evaluated in CPU memory, for rows in {home}: gpuml has no function of arrays "

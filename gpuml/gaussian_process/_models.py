@@ -1,4 +1,4 @@
-"""Gaussian processes of all candidates on all splits, from one matrix of distances of the rows."""
+"""Gaussian process regressors of all candidates on all splits, from distances of all rows."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -20,9 +20,9 @@ from gpuml.kernel_ridge._models import check_memory, doubles
 from gpuml.solvers.kernel_systems import Systems, solve_penalties
 from gpuml.solvers.loss_rows import own_threads
 
-# Noise of rows that differs by no more than this share of it is the same for all.
+# Noise counts as equal for all rows if it differs by no more than this share.
 SAME_NOISE = 1e-12
-# Threads would wait for Python more than for matrices of a smaller order.
+# For matrices of a smaller order, threads would mostly wait for Python.
 THREADED_ORDER = 200
 
 
@@ -37,16 +37,16 @@ class Fit:
 
 @dataclass(frozen=True)
 class ProcessStack(RegressionStack):
-    """Processes of candidates on splits.
+    """Fitted processes of C candidates on S splits.
 
     Attributes
     ----------
     folds : Folds
     models : list of C estimators
-        With the parameters of the candidates.
-    fits : list of C lists of S
+        Unfitted estimators with the parameters of the candidates.
+    fits : list of C lists of S fits
     words : str
-        How they were fitted.
+        How the processes were fitted.
     """
 
     folds: Folds
@@ -54,16 +54,16 @@ class ProcessStack(RegressionStack):
     fits: Sequence[Sequence[Fit]]
     words: str
 
-    # For the distances of all rows.
+    # One pass over the rows, for their distances.
     n_passes = 1
 
     @property
     def n_candidates(self) -> int:
-        """Candidates that it has models of."""
+        """Number of candidates."""
         return len(self.models)
 
     def predict(self, X: Array, split: int, candidates: slice) -> Array:
-        """Predictions (C, m, t) of some candidates of one split for rows X (m, p)."""
+        """Predictions (C, m, t) for rows X (m, p) of some candidates on one split."""
         pairs = Pairs(doubles(X), shared_pairs(self.folds).X)
         found, last, K = [], None, None
         for fits in self.fits[candidates]:
@@ -74,13 +74,13 @@ class ProcessStack(RegressionStack):
         return namespace(X).stack(found)
 
     def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
-        """Fitted attributes of one model; split None means the model of all rows."""
+        """Fitted attributes of one model; split None means the model fitted to all rows."""
         batch, model = self.folds.batch, self.models[candidate]
         pairs, X, y = shared_pairs(self.folds), batch.X, doubles(move(batch.y, batch.work))
         if split is not None:
             train, xp = self.folds.splits[split].train, namespace(X)
             pairs, X, y = pairs.part(train), take(X, train, xp), take(y, train, xp)
-            # Its hyperparameters are chosen.
+            # The hyperparameters of this split were chosen before.
             kernel = self.fits[candidate][split].kernel
             model = clone(model).set_params(kernel=kernel, optimizer=None)
         with threads_for_order(pairs.shape[0]):
@@ -89,7 +89,7 @@ class ProcessStack(RegressionStack):
 
 
 def shared_pairs(folds: Folds) -> Pairs:
-    """Pairs of all rows, whose distances all candidates and splits share."""
+    """Pairs of all rows; all candidates and splits share their distances."""
     if "pairs" not in folds.known:
         batch = folds.batch
         check_memory(batch.n_rows, batch.work)
@@ -100,7 +100,7 @@ def shared_pairs(folds: Folds) -> Pairs:
 def fitted_processes(
     folds: Folds, models: Sequence[Any], advance: Callable[[int], None] | None
 ) -> ProcessStack:
-    """Processes of estimators on the training parts of splits.
+    """Fit the processes of estimators on the training parts of splits.
 
     Raises
     ------
@@ -137,7 +137,7 @@ def _words(folds, models, together, alone):
 
 
 def _same_kernels(models):
-    """Kernels of estimators, and the numbers of those that have each."""
+    """The different kernels of estimators, each with the indices of its estimators."""
     found: list[tuple[Any, list[int]]] = []
     for c, model in enumerate(models):
         kernel = first_kernel(model)
@@ -160,7 +160,7 @@ def _are_equal(one, other):
 
 
 def _common_noise(kernel: sk.Kernel, X: Array) -> float | None:
-    """What the noise in a kernel adds to the diagonal for a row itself; None if rows differ."""
+    """What the noise in a kernel adds to the diagonal; None if it differs between rows."""
     added = to_host(kernel_of(kernel, Own(X)) - kernel_of(kernel, Own(X, noise=0.0)))
     least, most = float(added.min()), float(added.max())
     return most if most - least <= SAME_NOISE * abs(most) else None
@@ -169,7 +169,8 @@ def _common_noise(kernel: sk.Kernel, X: Array) -> float | None:
 def _solved(folds, kernel, noise, models):
     """Fits of estimators with one kernel and no optimiser, on all splits together.
 
-    With targets y and 1, those with any mean taken out follow.
+    The systems are solved for y and for a column of ones, which give the solution for y minus any
+    mean.
     """
     batch, pairs = folds.batch, shared_pairs(folds)
     xp, y = namespace(pairs.X), doubles(move(batch.y, batch.work))
@@ -199,7 +200,7 @@ def _solved(folds, kernel, noise, models):
 
 
 def _one_after_another(folds, models, advance):
-    """Fits of estimators one by one on each split, from the distances of all rows."""
+    """Fit estimators one by one on each split, from the distances of all rows."""
     if not models:
         return []
     batch, pairs = folds.batch, shared_pairs(folds)
@@ -214,7 +215,7 @@ def _one_after_another(folds, models, advance):
     def fit(job):
         model, rows, part, own = job
         process = fit_process(clone(model), part, own, flat=batch.y_is_flat)
-        # What a scale is taken out of comes back by it, for sums of kernels as for their means.
+        # In units of y, so that predictions need no scale.
         dual = _at_rows(process.dual * process.scale, rows, batch.n_rows)
         return Fit(process.kernel, dual, process.mean)
 
@@ -232,10 +233,10 @@ def side_by_side(
     serial: bool = False,
     advance: Callable[[int], None] | None = None,
 ) -> list[Any]:
-    """A function of each job, with matrices of an order, in threads on a CPU.
+    """Results of a function for each job, in threads on a CPU; `order` is that of its matrices.
 
-    Only a few jobs are there at a time. `serial` asks for one after the other: a user's function
-    may not know of threads.
+    Only a few jobs are in memory at a time. `serial` runs one after another, because a user's
+    function may not be safe to call from threads.
     """
     threads = 1 if serial or order < THREADED_ORDER else own_threads(place)
     found = []
@@ -249,13 +250,13 @@ def side_by_side(
 
 
 def find_bases(pairs: Pairs, kernels: Sequence[sk.Kernel]) -> None:
-    """Find what kernels are functions of, before parts of it are taken."""
+    """Compute the bases that kernels need, for all pairs, before parts of them are taken."""
     for kind in sorted({kind for kernel in kernels for kind in bases_of(kernel)}):
         pairs.base(kind)
 
 
 def _at_rows(dual, rows, n_rows):
-    """Coefficients (m, t) at some of n rows (n, t): sums, where a row is there several times."""
+    """Coefficients (n, t) of all rows from those (m, t) of some; repeated rows are summed."""
     found = np.zeros((n_rows, dual.shape[1]))
     np.add.at(found, row_indices(rows), to_host(dual))
     return move(found, place_of(dual))

@@ -1,4 +1,4 @@
-"""Shared parts of estimators with a kernel: obstacles, and the compute device."""
+"""Shared parts of the two estimators: when a search can batch them, and the compute device."""
 
 from typing import Any, ClassVar
 
@@ -12,20 +12,20 @@ from gpuml.gaussian_process._kernels import own_functions
 
 
 class OfKernel(Travels, MultifitEstimator):
-    """An estimator of a kernel.
+    """An estimator with a kernel.
 
     Attributes
     ----------
     kernel : kernel of scikit-learn or None
     own_params : tuple of str
-        Parameters that may differ within one call of `multifit`, beside those of the kernel.
+        Parameters that may differ within one call of `multifit`, besides those of the kernel.
     """
 
     kernel: Any
     own_params: ClassVar[tuple[str, ...]]
 
     def _first_kernel(self) -> Kernel:
-        """The kernel that a fit begins with."""
+        """The kernel with which a fit starts."""
         raise NotImplementedError
 
     @property
@@ -34,19 +34,19 @@ class OfKernel(Travels, MultifitEstimator):
 
     @property
     def multifit_params(self) -> tuple[str, ...]:  # type: ignore[override]
-        """Those of the kernel too, as the estimator has it."""
+        """Parameters that may differ within one call, including those of the current kernel."""
         of_kernel = (name for name in self.get_params() if name.startswith("kernel__"))
         return (*self.own_params, *of_kernel)
 
     def multifit_obstacle(self, X: Any) -> str | None:
-        """Why candidates are fitted one by one."""
+        """The reason why candidates are fitted one by one; None if they are not."""
         if not self._takes_vectors:
             return "a kernel of other things than vectors"
         names = own_functions(self._first_kernel())
         return f"the kernel {names[0]}, of which gpuml has no function," if names else None
 
     def multifit_rows(self, folds: Folds) -> int | None:
-        """None: how many kernels there are is up to the candidates and the optimiser."""
+        """None: the number of kernel matrices depends on the candidates and the optimiser."""
         return None
 
     def __sklearn_tags__(self):
@@ -56,5 +56,5 @@ class OfKernel(Travels, MultifitEstimator):
 
 
 def device_for(*kernels: Kernel) -> str:
-    """The setting `device` for some kernels: users' own functions take rows in CPU memory."""
+    """The setting `device`, or "cpu" if a kernel is a user's own, which needs CPU memory."""
     return "cpu" if any(map(own_functions, kernels)) else current_settings().device

@@ -1,4 +1,4 @@
-"""Pairs of rows as kernels see them: distances and products that all hyperparameters share."""
+"""Pairs of rows: the distances and inner products that all values of hyperparameters share."""
 
 from functools import cached_property
 from typing import Any
@@ -10,7 +10,7 @@ from gpuml.data import Rows, cut, take
 from gpuml.solvers.pair_kernels import pair_base
 from gpuml.solvers.posteriors import as_doubles
 
-# Rows whose differences from all others are made at once on a CPU.
+# Rows per block of differences on a CPU.
 BLOCK_ROWS = 64
 
 
@@ -21,9 +21,9 @@ class Pairs:
     ----------
     X : array (n, p)
     Y : array (m, p) or None
-        None is X again: pairs of a row with itself have the noise of a `WhiteKernel`.
+        None means X itself: pairs of a row with itself then have the noise of a `WhiteKernel`.
     known : dict, optional
-        Bases (n, m) of the pairs that were found before.
+        Bases (n, m) of the pairs that were computed before.
     """
 
     def __init__(self, X: Array, Y: Array | None = None, known: dict[str, Array] | None = None):
@@ -38,20 +38,20 @@ class Pairs:
 
     @cached_property
     def noise(self) -> Array | float:
-        """1 for a row with itself, else 0."""
+        """1 for pairs of a row with itself, else 0."""
         if self.Y is not None:
             return 0.0
         xp = namespace(self.X)
         return xp.eye(self.X.shape[0], dtype=xp.float64, device=device_of(self.X))
 
     def base(self, kind: str) -> Array:
-        """What kernels are functions of: see `gpuml.solvers.pair_kernels`."""
+        """One number per pair, of which kernels are functions: see `gpuml.solvers.pair_kernels`."""
         if kind not in self.known:
             self.known[kind] = pair_base(kind, self.X, self.Y)
         return self.known[kind]
 
     def squares(self, scale: np.ndarray) -> Array:
-        """Squared distances of rows divided by a scale, or by one for each feature."""
+        """Squared distances of rows that are divided by a scale, or by one for each feature."""
         if scale.ndim == 0:
             return self.base("apart") / float(scale) ** 2
         if self._scaled[0] != tuple(scale):
@@ -63,13 +63,14 @@ class Pairs:
     def moments(self, weight: Array, scale: np.ndarray) -> Array:
         """Sums (p,) of squared distances along each scaled feature, with symmetric weights (n, n).
 
-        From differences: an optimiser's path follows the last digits of a gradient.
+        They come from differences, since the path of an optimiser depends on the last digits of
+        the gradient.
         """
         xp = namespace(self.X)
         X, n = self.X / as_doubles(scale, self.X), self.X.shape[0]
         total = xp.zeros_like(X[0, :])
         for rows in cut(slice(0, n), BLOCK_ROWS if is_numpy(X) else n):
-            # Pairs with later blocks count twice; of a NumPy block all stays in a cache.
+            # Pairs with later blocks count twice. A NumPy block fits into a cache.
             of_rows, inside = weight[rows, rows.start :], rows.stop - rows.start
             sums = []
             for j in range(X.shape[1]):
@@ -80,7 +81,7 @@ class Pairs:
         return total
 
     def part(self, rows: Rows, columns: Rows | None = None) -> "Pairs":
-        """Pairs of some rows, with themselves or with others; reuses known distances."""
+        """Pairs of some rows with each other or with `columns`; reuses known distances."""
         xp = namespace(self.X)
         others = rows if columns is None else columns
         known = {
@@ -105,7 +106,7 @@ class Own:
         self.shape = (X.shape[0],)
 
     def base(self, kind: str) -> Array:
-        """As of `Pairs`."""
+        """As `Pairs.base`."""
         xp = namespace(self.X)
         lengths = xp.sum(self.X * self.X, axis=1)
         if kind == "cosine":
@@ -113,5 +114,5 @@ class Own:
         return lengths if kind == "inner" else xp.zeros_like(lengths)
 
     def squares(self, scale: np.ndarray) -> Array:
-        """As of `Pairs`."""
+        """As `Pairs.squares`."""
         return self.base("apart")

@@ -18,22 +18,23 @@ from gpuml.solvers.posteriors import Factor, as_doubles, likelihood_slope, log_l
 
 @dataclass(frozen=True)
 class Process:
-    """A fitted process, at its compute device, in float64.
+    """A fitted process, on its compute device, in float64.
 
     Attributes
     ----------
     kernel : kernel of scikit-learn
     y : array (n, t)
-        Targets, with mean and scale taken out.
+        Centred and scaled targets.
     mean, scale : arrays (t,)
+        What was subtracted from the targets, and then divided by.
     dual : array (n, t)
-        Coefficients of the kernels with the rows.
+        Coefficients of the training rows.
     factor : Factor
-        Of the kernel with its noise.
+        Cholesky factor of the kernel matrix with the noise.
     value : float
-        The logarithm of the marginal likelihood.
+        The log marginal likelihood.
     random : RandomState
-        After the draws of the fit.
+        Its state after the draws of the fit.
     """
 
     kernel: sk.Kernel
@@ -47,23 +48,23 @@ class Process:
 
 
 def first_kernel(estimator: Any) -> sk.Kernel:
-    """The kernel that a fit of a regressor begins with."""
+    """The kernel with which the fit of a regressor starts."""
     if estimator.kernel is None:
         return sk.ConstantKernel() * sk.RBF()
     return clone(estimator.kernel)
 
 
 def fit_process(estimator: Any, pairs: Pairs, y: Array, *, flat: bool) -> Process:
-    """The process of an estimator's parameters, of rows (n, p) as pairs and targets (n, t).
+    """Fit a process with an estimator's parameters to pairs of rows (n, p) and targets (n, t).
 
-    `flat` says that the targets are one column, without an axis of its own.
+    `flat` says that y was passed as an array of shape (n,).
 
     Raises
     ------
     LinAlgError
         If the kernel with its noise is not positive definite.
     ValueError
-        If there is an `alpha` for each of other rows.
+        If `alpha` is an array with another length than the targets.
     """
     kernel, random = first_kernel(estimator), check_random_state(estimator.random_state)
     mean, scale = centre_and_scale(y, normalize=estimator.normalize_y, flat=flat)
@@ -85,7 +86,7 @@ def fit_process(estimator: Any, pairs: Pairs, y: Array, *, flat: bool) -> Proces
 def process_likelihood(
     kernel: sk.Kernel, pairs: Pairs, alpha: Any, y: Array, eval_gradient: bool
 ) -> tuple[float, np.ndarray]:
-    """The log marginal likelihood of targets (n, t), and its gradient by theta, or zeros."""
+    """The log marginal likelihood of targets (n, t), and its gradient by theta (or zeros)."""
     found = evaluate(kernel, pairs)
     factor = Factor.of(found.values, alpha)
     if factor is None:
@@ -97,18 +98,18 @@ def process_likelihood(
 
 
 def centre_and_scale(y: Array, *, normalize: bool, flat: bool) -> tuple[Array, Array]:
-    """What is taken out of targets (n, t): means and standard deviations (t,), or 0 and 1."""
+    """Means and standard deviations (t,) of targets (n, t), or zeros and ones."""
     xp = namespace(y)
     if not normalize:
         return xp.zeros_like(y[0, :]), xp.ones_like(y[0, :])
     scale = xp.std(y, axis=0)
-    # As scikit-learn has it: one of several that does not vary is not divided by rounding.
+    # As in scikit-learn: a constant target among several is not divided by its rounding error.
     small = scale <= (0.0 if flat else 10 * float(np.finfo(np.float64).eps))
     return xp.mean(y, axis=0), xp.where(small, xp.ones_like(scale), scale)
 
 
 def noise_of(alpha: Any, y: Array) -> Any:
-    """What is added to the diagonal: a number, or an array (n,) where targets (n, t) are."""
+    """What is added to the diagonal: a number, or an array (n,) on the device of y (n, t)."""
     if np.ndim(alpha) == 0:
         return float(alpha)
     alpha = np.asarray(alpha, dtype=float)
@@ -124,7 +125,7 @@ def noise_of(alpha: Any, y: Array) -> Any:
 
 @dataclass(frozen=True)
 class Answer:
-    """Predictions: means (m, t), and deviations (m,) or covariances (m, m), or None."""
+    """Predictions: means (m, t), and variances (m,), covariances (m, m) or None."""
 
     mean: Array
     spread: Array | None
@@ -133,16 +134,16 @@ class Answer:
 def process_answer(
     kernel: sk.Kernel, X: Array, rows: Array, dual: Array, L: Array | None, want: str
 ) -> Answer:
-    """Means of targets without mean and scale, for X (m, p); variances or covariances beside.
+    """Predictions for X (m, p) of the centred and scaled targets.
 
     Parameters
     ----------
     kernel : kernel
     X, rows : arrays (m, p), (n, p)
-        Rows to predict, and those of the fit, in float64 in one place.
+        Rows to predict, and training rows, in float64 on one device.
     dual : array (n, t)
     L : array (n, n) or None
-        The factor, where more than means are asked for.
+        The Cholesky factor; None if only means are needed.
     want : {"mean", "variance", "covariance"}
     """
     K = kernel_of(kernel, Pairs(X, rows))
@@ -157,7 +158,7 @@ def process_answer(
 
 
 def process_attributes(process: Process, X: Array, home: Any, y_is_flat: bool) -> dict[str, Any]:
-    """Fitted attributes, with arrays at home."""
+    """Fitted attributes, with arrays moved to `home`."""
     kept = {name: move(getattr(process, name), home) for name in ("dual", "mean", "scale", "y")}
     flat = {n: v[:, 0] if y_is_flat else v for n, v in kept.items() if n in ("dual", "y")}
     return {

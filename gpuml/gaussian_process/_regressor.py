@@ -1,4 +1,4 @@
-"""Gaussian process regression on the device of its data."""
+"""Gaussian process regression on the device of the data."""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -53,75 +53,79 @@ PARAMS = (
 class GaussianProcessRegressor(OfKernel, sk.GaussianProcessRegressor):
     r"""Gaussian process regression.
 
-    Targets are :math:`y_i = f(x_i) + \varepsilon_i`, with a normal f of mean 0 and covariance
-    k(x, x') and noise of variance :math:`\alpha`. With the matrix K of kernels of the rows,
-    :math:`K' = K + \alpha I`, a new row has the mean and the variance
+    The model is :math:`y_i = f(x_i) + \varepsilon_i`, where f is a Gaussian process with mean 0 and
+    covariance k(x, x'), and the noise has the variance :math:`\alpha`. With the kernel matrix K of
+    the training rows and :math:`K' = K + \alpha I`, the prediction for a new row x has the mean and
+    the variance
 
     .. math:: k(x, X) K'^{-1} y , \qquad k(x, x) - k(x, X) K'^{-1} k(X, x) .
 
-    The hyperparameters of the kernel are those of largest marginal likelihood
+    The hyperparameters of the kernel maximise the log marginal likelihood
 
     .. math:: -\tfrac{1}{2} y' K'^{-1} y - \tfrac{1}{2} \log |K'| - \tfrac{n}{2} \log 2 \pi .
 
     The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
-    lists; CuPy, torch and other device arrays stay on theirs. All is computed in float64. Kernels
-    are scikit-learn's (`gpuml.gaussian_process.kernels`), evaluated as functions of one matrix of
-    squared distances and one of inner products, which all steps of the optimiser share; the
-    gradient takes no matrix for each hyperparameter.
+    lists; CuPy, torch and other device arrays stay on theirs. All computations are in float64. The
+    kernels are scikit-learn's (`gpuml.gaussian_process.kernels`); gpuml evaluates them from one
+    matrix of squared distances and one of inner products, which all steps of the optimiser share.
+    The gradient does not need a matrix for each hyperparameter.
 
-    In a `gpuml.model_selection` search, these matrices are computed once, of all rows, for all
+    In a `gpuml.model_selection` search, these matrices are computed once, from all rows, for all
     candidates and splits. Candidates without an optimiser and with a number for `alpha` are fitted
-    together: each kernel is one matrix, from which all values of `alpha` and `normalize_y` on all
-    splits are solved as `gpuml.kernel_ridge.KernelRidge` does. Those with an optimiser are fitted
-    one after the other, from the shared matrices.
+    together: each kernel is evaluated once, and all values of `alpha` and `normalize_y` on all
+    splits are solved from its matrix, as in `gpuml.kernel_ridge.KernelRidge`. Candidates with an
+    optimiser are fitted one after another, from the shared matrices.
 
     Parameters
     ----------
     kernel : kernel of `gpuml.gaussian_process.kernels`, default=None
-        None is ``ConstantKernel() * RBF()``. Kernels of your own, and a `PairwiseKernel` with a
-        function, are called by themselves, with rows in CPU memory.
+        Covariance function of f. None means ``ConstantKernel() * RBF()``. gpuml calls your own
+        kernels, and a `PairwiseKernel` with a function, with rows in CPU memory.
     alpha : float or ndarray of shape (n_samples,), default=1e-10
-        Variance of the noise; is added to the diagonal of K.
+        Variance of the noise (of each training row), which is added to the diagonal of K.
     optimizer : "fmin_l_bfgs_b", callable or None, default="fmin_l_bfgs_b"
-        Of the hyperparameters that are not fixed: SciPy's L-BFGS-B; a function of
-        (objective, theta, bounds) that gives theta and the objective there; or none.
+        How to choose the hyperparameters that are not fixed: by SciPy's L-BFGS-B, or by your
+        function of (objective, theta, bounds), which returns the best theta and the objective
+        there. None keeps the hyperparameters of `kernel`.
     n_restarts_optimizer : int, default=0
-        Further starts of the optimiser, drawn between the bounds with `random_state`.
+        Number of further starts of the optimiser, drawn between the bounds with `random_state`.
     normalize_y : bool, default=False
-        Whether mean and standard deviation are taken out of the targets for the fit.
+        Whether the fit centres and scales the targets to mean 0 and standard deviation 1.
+        Predictions are scaled back.
     copy_X_train : bool, default=True
-        Whether `X_train_` is a copy. Ours never write to it.
+        Whether `X_train_` is a copy. gpuml never writes to it.
     n_targets : int, default=None
-        Number of targets before there is a fit; that of `fit` is compared with it.
+        Number of targets that `predict` returns before `fit` (None means 1). If you set it, `fit`
+        raises an error when y has another number of targets.
     random_state : int, RandomState instance or None, default=None
-        Draws the starts, as scikit-learn draws them.
+        Seed of the further starts, which are drawn as in scikit-learn.
 
     Attributes
     ----------
     X_train_ : array of shape (n_samples, n_features)
         This and the arrays below are in the library and on the device of X.
     y_train_ : array of shape (n_samples,) or (n_samples, n_targets)
-        Normalised with `normalize_y`.
+        The targets; with `normalize_y`, centred and scaled.
     kernel_ : kernel
-        With the chosen hyperparameters.
+        The kernel with the chosen hyperparameters.
     L_ : array of shape (n_samples, n_samples)
         The lower Cholesky factor of K'.
     alpha_ : array of shape (n_samples,) or (n_samples, n_targets)
-        Coefficients of the kernels with the rows: ``K'^{-1} y``.
+        Dual coefficients ``K'^{-1} y``, one for each training row.
     log_marginal_likelihood_value_ : float
-        That of the chosen hyperparameters.
+        Log marginal likelihood of the chosen hyperparameters.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.
 
     See Also
     --------
-    gpuml.kernel_ridge.KernelRidge : The same means, with penalties that a search chooses.
+    gpuml.kernel_ridge.KernelRidge : Predicts the same means; a search chooses the penalty.
 
     Notes
     -----
-    Matrices of n_samples^2 numbers have to fit into memory. Rows that are no vectors of numbers,
-    for kernels of such, are scikit-learn's work.
+    Matrices of n_samples^2 numbers must fit into memory. scikit-learn does the work for kernels of
+    objects other than vectors of numbers, such as strings.
 
     References
     ----------
@@ -150,7 +154,7 @@ class GaussianProcessRegressor(OfKernel, sk.GaussianProcessRegressor):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Or a list of what the kernel takes.
+            Or a list of objects that the kernel takes.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
 
         Returns
@@ -163,14 +167,14 @@ class GaussianProcessRegressor(OfKernel, sk.GaussianProcessRegressor):
             For input that scikit-learn's class rejects. A failed fit leaves the estimator as it
             was.
         numpy.linalg.LinAlgError
-            If the kernel matrix is not positive definite; a larger `alpha` makes it so.
+            If the kernel matrix is not positive definite. Set a larger `alpha`.
         MemoryError
-            If matrices of the order of the rows do not fit.
+            If matrices of n_samples^2 numbers do not fit into memory.
 
         Warns
         -----
         ConvergenceWarning
-            If the optimiser stopped early, or at a bound of a hyperparameter.
+            If the optimiser stopped early, or a hyperparameter is at one of its bounds.
         """
         with unchanged_on_error(self), small_arrays():
             if not self._takes_vectors:
@@ -217,41 +221,42 @@ class GaussianProcessRegressor(OfKernel, sk.GaussianProcessRegressor):
             model._check_targets(folds.batch)
         return fitted_processes(folds, models, advance)
 
-    # ------------------------------------------------------------ what is said of rows
+    # ------------------------------------------------------------ predictions
 
     def predict(self, X, return_std=False, return_cov=False):
-        """Predict means of the targets, with deviations or covariances on request.
+        """Predict means of the targets, with standard deviations or covariances on request.
 
-        Before `fit`, those of the prior.
+        Before `fit`, these are the means, deviations and covariances of the prior.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         return_std : bool, default=False
+            Whether to return standard deviations too.
         return_cov : bool, default=False
-            At most one of the two.
+            Whether to return covariances too. Set at most one of `return_std` and `return_cov`.
 
         Returns
         -------
         y_mean : array of shape (n_samples,) or (n_samples, n_targets)
-            This and the others are in the library and on the device of X, float32 for float32 X,
-            else float64.
+            All results are in the library and on the device of X, float32 for float32 X, else
+            float64.
         y_std : array of the same shape
-            With `return_std`.
+            Only with `return_std`.
         y_cov : array of shape (n_samples, n_samples) or (n_samples, n_samples, n_targets)
-            With `return_cov`.
+            Only with `return_cov`.
 
         Raises
         ------
         RuntimeError
-            If both are asked for.
+            If both `return_std` and `return_cov` are true.
         ValueError
             If X has other features than the X of `fit`, or holds nan or inf.
 
         Warns
         -----
         UserWarning
-            If rounding makes variances negative, which are set to 0.
+            If rounding makes variances negative; they are set to 0.
         """
         if return_std and return_cov:
             raise RuntimeError("At most one of return_std or return_cov can be requested.")
@@ -270,7 +275,7 @@ class GaussianProcessRegressor(OfKernel, sk.GaussianProcessRegressor):
         return found[0] if len(found) == 1 else tuple(found)
 
     def _answer(self, X: Array, want: str) -> tuple[Array, Array | None]:
-        """Means, and deviations or covariances, of checked rows, in float64 at their place."""
+        """Means, and deviations or covariances, for checked rows, in float64 on their device."""
         if not hasattr(self, "X_train_"):
             return self._prior(doubles(X), want)
         home, n = place_of(X), self.X_train_.shape[0]
@@ -303,13 +308,15 @@ class GaussianProcessRegressor(OfKernel, sk.GaussianProcessRegressor):
         return _flat(mean), _flat(xp.stack([found] * n_targets, axis=-1))
 
     def sample_y(self, X, n_samples=1, random_state=0):
-        """Draw functions from the process, in CPU memory, and give their values at rows.
+        """Draw functions from the process, in CPU memory, and return their values at rows.
 
         Parameters
         ----------
         X : array-like of shape (n_samples_X, n_features)
         n_samples : int, default=1
+            Number of functions to draw.
         random_state : int, RandomState instance or None, default=0
+            Seed of the draws.
 
         Returns
         -------
@@ -332,27 +339,27 @@ class GaussianProcessRegressor(OfKernel, sk.GaussianProcessRegressor):
         return home.xp.astype(found, result_dtype(X), copy=False)
 
     def log_marginal_likelihood(self, theta=None, eval_gradient=False, clone_kernel=True):
-        """The logarithm of the marginal likelihood of hyperparameters.
+        """The log marginal likelihood of hyperparameters.
 
         Parameters
         ----------
         theta : array-like of shape (n_kernel_params,), default=None
-            Logarithms of those that are not fixed; None for those of `kernel_`.
+            Logarithms of the hyperparameters that are not fixed; None means those of `kernel_`.
         eval_gradient : bool, default=False
-            Whether the gradient by theta is asked for, which then must not be None.
+            Whether to return the gradient with respect to theta too; needs `theta`.
         clone_kernel : bool, default=True
-            Whether `kernel_` stays as it is; if not, it has this theta afterwards.
+            Whether `kernel_` stays as it is; otherwise it has this theta afterwards.
 
         Returns
         -------
         log_likelihood : float
         log_likelihood_gradient : ndarray of shape (n_kernel_params,)
-            With `eval_gradient`.
+            Only with `eval_gradient`.
 
         Raises
         ------
         ValueError
-            If the gradient is asked for without a theta.
+            With `eval_gradient` but without `theta`.
         """
         if not self._takes_vectors:
             return sk.GaussianProcessRegressor.log_marginal_likelihood(
@@ -391,7 +398,7 @@ def _flat(values):
 
 
 def _spread(answers: Sequence[Answer], scale: Array, want: str) -> Array | None:
-    """Deviations (m, t) or covariances (m, m, t), of targets with their scale."""
+    """Standard deviations (m, t) or covariances (m, m, t), in the scale of the targets."""
     if want == "mean":
         return None
     xp = namespace(scale)

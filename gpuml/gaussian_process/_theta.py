@@ -1,4 +1,4 @@
-"""Which hyperparameters make the data most likely: what both estimators ask an optimiser."""
+"""Choice of the hyperparameters that maximise the marginal likelihood, for both estimators."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,12 +22,14 @@ def choose_theta(
     likelihood: Likelihood,
     draw: Callable[[np.ndarray, np.ndarray], np.ndarray],
 ) -> float:
-    """Set the theta of a kernel, from its own and `n_restarts_optimizer` others; the likelihood.
+    """Set the theta of a kernel to the best of all optimiser runs, and return its likelihood.
+
+    The runs start from the current theta and from `n_restarts_optimizer` drawn ones.
 
     Parameters
     ----------
     estimator : estimator of scikit-learn's class
-        With its `optimizer`.
+        Its `optimizer` and `n_restarts_optimizer` are used.
     kernel : kernel
     likelihood : callable
     draw : callable
@@ -36,7 +38,7 @@ def choose_theta(
     Raises
     ------
     ValueError
-        If there are restarts, and bounds that are not finite.
+        If there are restarts and some bounds are not finite.
     """
     if not is_optimised(estimator, kernel):
         return likelihood(kernel, False)[0]
@@ -74,5 +76,5 @@ def at_theta(
     kernel = clone(estimator.kernel_) if clone_kernel else estimator.kernel_
     kernel.theta = theta
     value, slope = likelihood(kernel, eval_gradient)
-    value = np.float64(value)  # as scikit-learn's, whose arithmetic is another than a float's
+    value = np.float64(value)  # as in scikit-learn; it divides by 0 without an error
     return (value, slope) if eval_gradient else value

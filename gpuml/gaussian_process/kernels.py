@@ -1,4 +1,4 @@
-"""scikit-learn's kernels: descriptions of covariances that gpuml's processes evaluate."""
+"""scikit-learn's kernels, which gpuml's Gaussian processes evaluate on the device of the data."""
 
 from sklearn.gaussian_process.kernels import (
     RBF,

@@ -1,4 +1,4 @@
-"""Features that approximate a kernel, with scikit-learn's names, on the device of the rows."""
+"""Features that approximate kernels, with scikit-learn's names, on the device of the data."""
 
 from gpuml._settings.first_use import at_first_use
 from gpuml.kernel_approximation._nystroem import Nystroem

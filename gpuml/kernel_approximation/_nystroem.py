@@ -1,4 +1,4 @@
-"""Features from kernels with some of the rows, in float64, on the device of X."""
+"""The Nystroem method: features from kernels with a sample of the rows, on the device of X."""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -19,50 +19,51 @@ from gpuml.solvers.pair_kernels import PairKernel, pair_base
 # Eigenvalues that are smaller count as this, as in scikit-learn.
 SMALLEST = 1e-12
 NEED_WRITABLE = ("additive_chi2", "chi2")
-# Of kernels whose parameters are not given.
+# Values of kernel parameters that are None.
 DEFAULTS = {"gamma": None, "coef0": 1.0, "degree": 3.0}
 
 
 class Nystroem(Transformer, sk.Nystroem):
     r"""Features :math:`z(x) = K_b^{-1/2} \, k(b, x)` from kernels with rows b of the training set.
 
-    Their inner products are the kernel itself between the rows b, and approximate it between
-    others. scikit-learn's class and this one draw the same rows b from a seed. Arrays of CuPy,
-    torch and other libraries are transformed where they are, with kernels in float64 and features
-    of the dtype of X; data in CPU memory, sparse rows included, is scikit-learn's work.
+    The inner product :math:`z(x) \cdot z(y)` approximates the kernel k(x, y), and equals it if x
+    and y are among the rows b. A seed draws the same rows b as in scikit-learn. CuPy, torch and
+    other arrays are transformed on their device, with kernels in float64; features have the dtype
+    of X. scikit-learn does the work for data in CPU memory, including sparse matrices.
 
-    In a `gpuml.model_selection` search, each training part has rows b of its own. The features of a
-    split are made once for each setting of this step, and shared by all candidates that differ in
-    later steps only; a linear model of gpuml behind it is then fitted to all of these together.
+    In a `gpuml.model_selection` search, the rows b of each split come from its training set. For
+    each setting of this step, the features of a split are computed once and shared by all
+    candidates that differ only in later steps. If a linear model of gpuml follows, all these
+    candidates are fitted together.
 
     Parameters
     ----------
     kernel : str or callable, default="rbf"
         "additive_chi2", "chi2", "cosine", "laplacian", "linear", "poly" or "polynomial", "rbf",
-        "sigmoid", "precomputed"; or a function of two rows that gives a number. It is called for
-        one pair after the other, which takes long on a GPU.
+        "sigmoid", "precomputed"; or a function of two rows that returns a number. A function is
+        called for one pair of rows after another, which is slow on a GPU.
     gamma : float, default=None
-        Of "rbf", "laplacian", "poly", "sigmoid" and "chi2". None is ``1 / n_features``, and 1 of
-        "chi2".
+        Kernel coefficient of "rbf", "laplacian", "poly", "sigmoid" and "chi2". None means
+        ``1 / n_features``, except for "chi2", where it means 1.
     coef0 : float, default=None
-        Of "poly" and "sigmoid"; None is 1.
+        Constant term of "poly" and "sigmoid"; None means 1.
     degree : float, default=None
-        Of "poly"; None is 3.
+        Degree of "poly"; None means 3.
     kernel_params : dict, default=None
-        Further parameters of the kernel.
+        Further keyword arguments of the kernel.
     n_components : int, default=100
         Number of rows b and of features; at most the number of rows of X.
     random_state : int, RandomState instance or None, default=None
-        Seed of the rows that are drawn.
+        Seed for drawing the rows b.
     n_jobs : int, default=None
-        Only for data in CPU memory.
+        Used only for data in CPU memory.
 
     Attributes
     ----------
     components_ : array of shape (n_components, n_features)
         The rows b, in the library, on the device and of the dtype of the X of `fit`.
     component_indices_ : array of shape (n_components,)
-        Which rows of X they are.
+        Indices of the rows b in X.
     normalization_ : array of shape (n_components, n_components)
         :math:`K_b^{-1/2}`, in float64 on a device. Eigenvalues below 1e-12 count as 1e-12.
     n_features_in_ : int
@@ -71,8 +72,8 @@ class Nystroem(Transformer, sk.Nystroem):
 
     See Also
     --------
-    RBFSampler : Random features, which depend on no row.
-    gpuml.kernel_ridge.KernelRidge : The kernel itself, for some ten thousand rows.
+    RBFSampler : Random features, which do not depend on the rows.
+    gpuml.kernel_ridge.KernelRidge : The exact kernel, for up to a few ten thousand rows.
 
     References
     ----------
@@ -137,13 +138,13 @@ class Nystroem(Transformer, sk.Nystroem):
         basis = move(self.components_, place)
         half = _doubles(move(self.normalization_, place)).T
         dtype = xp.result_type(X.dtype, basis.dtype)
-        # A base, its kernel and the result.
+        # Memory for the base, the kernel and the result.
         blocks = row_blocks(X, 8 * 4 * basis.shape[0])
         found = [xp.astype(kernels(X[rows, :], basis) @ half, dtype) for rows in blocks]
         return xp.concat(found)
 
     def _kernels(self) -> Callable[[Array, Array | None], Array]:
-        """The function of rows (n, p) and (m, p), None for the same again, that gives (n, m)."""
+        """A function of rows (n, p) and (m, p), or None for the same rows, that returns (n, m)."""
         given = {name: getattr(self, name) for name in DEFAULTS}
         given = {name: value for name, value in given.items() if value is not None}
         further = self.kernel_params or {}
@@ -182,7 +183,7 @@ def _by_pairs(
 
 
 def _inverse_root(K: Array) -> Array:
-    """``U S^{-1/2} V'`` of the singular values of a symmetric matrix."""
+    """``U S^{-1/2} V'``, where ``U S V'`` is the SVD of the symmetric matrix K."""
     xp = namespace(K)
     values, vectors = xp.linalg.eigh(K)
     signs = xp.where(values < 0, -xp.ones_like(values), xp.ones_like(values))

@@ -1,4 +1,4 @@
-"""Fourier features of kernels: scikit-learn draws them, cosines are taken where X is."""
+"""Fourier features of kernels: scikit-learn draws them, the device of X computes cosines."""
 
 from typing import Any, ClassVar
 
@@ -10,15 +10,15 @@ from gpuml._inputs.validation import check_rows
 from gpuml.preprocessing._places import host_dtype, move_attributes
 from gpuml.preprocessing._transformer import Transformer
 
-# The step between samples of the spectrum, by how many samples there are.
+# The step between samples of the spectrum, by the number of samples.
 INTERVALS = {1: 0.8, 2: 0.5, 3: 0.4}
 
 
 class RandomCosines(Transformer):
     """``sqrt(2 / k) cos(z(x) W + b)``, with W (p, k) and b (k,) from scikit-learn's class.
 
-    The draws depend on the number of features and their dtype only, so that class is fitted to one
-    row of zeros.
+    The draws depend only on the number of features and their dtype, so scikit-learn's class is
+    fitted to one row of zeros.
     """
 
     random_weights_: Any
@@ -35,11 +35,11 @@ class RandomCosines(Transformer):
         move_attributes(self, place_of(X))
 
     def _params_for(self, X: Array, params: dict[str, Any]) -> dict[str, Any]:
-        """Parameters of scikit-learn's class, with numbers for what it would ask of X."""
+        """Parameters for scikit-learn's class; those that it would compute from X are numbers."""
         return params
 
     def _image(self, X: Array) -> Array:
-        """z(x) of checked rows."""
+        """z(x) for checked rows."""
         return X
 
     def _transform_there(self, X):
@@ -59,20 +59,20 @@ class RandomCosines(Transformer):
 class RBFSampler(RandomCosines, sk.RBFSampler):
     r"""Random Fourier features of the kernel :math:`e^{-\gamma |x - y|^2}`.
 
-    The features are :math:`z(x) = \sqrt{2 / k} \cos(x W + b)` with normal W, of variance
-    :math:`2 \gamma`, and uniform b, so that :math:`z(x) \cdot z(y)` has the kernel for its
-    expectation. scikit-learn draws W and b with NumPy: a seed gives the same features
-    everywhere. Arrays of CuPy, torch and other libraries are transformed where they are; data in
-    CPU memory, sparse rows included, is scikit-learn's work.
+    The features are :math:`z(x) = \sqrt{2 / k} \cos(x W + b)`, where W is normal with variance
+    :math:`2 \gamma` and b is uniform, so that the expectation of :math:`z(x) \cdot z(y)` is the
+    kernel. scikit-learn draws W and b with NumPy, so a seed gives the same features on every
+    device. CuPy, torch and other arrays are transformed on their device. scikit-learn does the work
+    for data in CPU memory, including sparse matrices.
 
-    In a `gpuml.model_selection` search, a sampler in front of a linear model transforms the rows
-    once for all folds, if `random_state` is an int and `gamma` a number: what it draws then does
-    not depend on the training part.
+    In a `gpuml.model_selection` search, before a linear model, a sampler transforms the rows once
+    for all folds if `random_state` is an int and `gamma` a number: its draws then do not depend on
+    the training set.
 
     Parameters
     ----------
     gamma : "scale" or float, default=1.0
-        Parameter of the kernel. "scale" is ``1 / (n_features * X.var())``, or 1 for constant X.
+        Kernel coefficient. "scale" means ``1 / (n_features * X.var())``, or 1 for constant X.
     n_components : int, default=100
         Number k of features.
     random_state : int, RandomState instance or None, default=None
@@ -83,15 +83,15 @@ class RBFSampler(RandomCosines, sk.RBFSampler):
     random_weights_ : array of shape (n_features, n_components)
         W, in the library, on the device and of the dtype of the X of `fit`.
     random_offset_ : array of shape (n_components,)
-        b, likewise.
+        b, in the same library, on the same device and of the same dtype.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.
 
     See Also
     --------
-    Nystroem : Features from kernels with some of the rows.
-    gpuml.kernel_ridge.KernelRidge : The kernel itself, for some ten thousand rows.
+    Nystroem : Features from kernels with a sample of the rows.
+    gpuml.kernel_ridge.KernelRidge : The exact kernel, for up to a few ten thousand rows.
 
     References
     ----------
@@ -119,18 +119,18 @@ class RBFSampler(RandomCosines, sk.RBFSampler):
 class SkewedChi2Sampler(RandomCosines, sk.SkewedChi2Sampler):
     r"""Approximate the skewed chi-squared kernel by random Fourier features.
 
-    The kernel is :math:`\prod_j 2 \sqrt{x_j + c} \sqrt{y_j + c} / (x_j + y_j + 2 c)`, the features
-    :math:`\sqrt{2 / k} \cos(\log(x + c) W + b)`. scikit-learn draws W and b with NumPy: a seed
-    gives the same features everywhere. Arrays of CuPy, torch and other libraries are transformed
-    where they are; data in CPU memory is scikit-learn's work.
+    The kernel is :math:`\prod_j 2 \sqrt{x_j + c} \sqrt{y_j + c} / (x_j + y_j + 2 c)`; the features
+    are :math:`\sqrt{2 / k} \cos(\log(x + c) W + b)`. scikit-learn draws W and b with NumPy, so a
+    seed gives the same features on every device. CuPy, torch and other arrays are transformed on
+    their device. scikit-learn does the work for data in CPU memory.
 
-    In a `gpuml.model_selection` search, a sampler in front of a linear model transforms the rows
-    once for all folds, if `random_state` is an int.
+    In a `gpuml.model_selection` search, before a linear model, a sampler transforms the rows once
+    for all folds if `random_state` is an int.
 
     Parameters
     ----------
     skewedness : float, default=1.0
-        c; all values of X have to be above -c.
+        The constant c of the kernel; all values of X must be above -c.
     n_components : int, default=100
         Number k of features.
     random_state : int, RandomState instance or None, default=None
@@ -141,7 +141,7 @@ class SkewedChi2Sampler(RandomCosines, sk.SkewedChi2Sampler):
     random_weights_ : array of shape (n_features, n_components)
         W, in the library, on the device and of the dtype of the X of `fit`.
     random_offset_ : array of shape (n_components,)
-        b, likewise.
+        b, in the same library, on the same device and of the same dtype.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.
@@ -194,7 +194,8 @@ class AdditiveChi2Sampler(Transformer, sk.AdditiveChi2Sampler):
         Number of samples, including the one at 0. Each feature becomes ``2 * sample_steps - 1``
         columns.
     sample_interval : float, default=None
-        The interval L. None is 0.8, 0.5 or 0.4 for 1, 2 or 3 samples, and an error for more.
+        The interval L. None means 0.8, 0.5 or 0.4 for 1, 2 or 3 samples; for more samples, you must
+        set it.
 
     Attributes
     ----------
@@ -246,7 +247,7 @@ class AdditiveChi2Sampler(Transformer, sk.AdditiveChi2Sampler):
         self._refuse_negative(X, "transform")
         xp, interval = namespace(X), self._interval()
         size = xp.sqrt(X * interval)
-        # Where x is 0 so is the factor, and the logarithm of any other number will do.
+        # Where x is 0 the factor is 0 too, so the logarithm of any positive number will do.
         angle = interval * xp.log(xp.where(X > 0, X, xp.ones_like(X)))
         found = [size]
         for step in range(1, self.sample_steps):

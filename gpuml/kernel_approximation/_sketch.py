@@ -1,4 +1,4 @@
-"""Sketches of polynomial kernels: hashes are scikit-learn's, products of spectra are where X is."""
+"""Sketches of polynomial kernels: scikit-learn draws hashes, the device of X computes spectra."""
 
 from typing import Any
 
@@ -14,22 +14,23 @@ from gpuml.preprocessing._transformer import Transformer
 class PolynomialCountSketch(Transformer, sk.PolynomialCountSketch):
     r"""Features of the polynomial kernel :math:`(\gamma \, x \cdot y + c)^d` by tensor sketches.
 
-    Each of d count sketches adds features with random signs in k random places. The result is
-    their circular convolution: the inverse Fourier transform of the product of their transforms.
-    scikit-learn draws signs and places with NumPy: a seed gives the same features everywhere.
-    Arrays of CuPy, torch and other libraries are transformed where they are; data in CPU memory,
-    sparse rows included, is scikit-learn's work.
+    Each of d count sketches adds every feature, with a random sign, to a random one of k sums. The
+    result is the circular convolution of the sketches: the inverse Fourier transform of the product
+    of their Fourier transforms. scikit-learn draws signs and places with NumPy, so a seed gives the
+    same features on every device. CuPy, torch and other arrays are transformed on their device.
+    scikit-learn does the work for data in CPU memory, including sparse matrices.
 
-    In a `gpuml.model_selection` search, a sketch in front of a linear model transforms the rows
-    once for all folds, if `random_state` is an int.
+    In a `gpuml.model_selection` search, before a linear model, a sketch transforms the rows once
+    for all folds if `random_state` is an int.
 
     Parameters
     ----------
     gamma : float, default=1.0
+        The factor :math:`\gamma` of the kernel.
     degree : int, default=2
-        d.
+        The degree d of the kernel, and the number of count sketches.
     coef0 : float, default=0
-        c.
+        The constant c of the kernel; at least 0.
     n_components : int, default=100
         Number k of features.
     random_state : int, RandomState instance or None, default=None
@@ -38,16 +39,16 @@ class PolynomialCountSketch(Transformer, sk.PolynomialCountSketch):
     Attributes
     ----------
     indexHash_ : ndarray of shape (degree, n_features), or one more column where c is not 0
-        Places, in CPU memory.
+        Place of each feature in each count sketch, in CPU memory.
     bitHash_ : ndarray of the same shape
-        Signs, in CPU memory.
+        Sign of each feature in each count sketch, in CPU memory.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.
 
     See Also
     --------
-    gpuml.preprocessing.PolynomialFeatures : All products of features.
+    gpuml.preprocessing.PolynomialFeatures : All products of features, without approximation.
 
     References
     ----------
@@ -77,12 +78,12 @@ class PolynomialCountSketch(Transformer, sk.PolynomialCountSketch):
         X = check_rows(self, X, reset=False)
         xp = namespace(X)
         sketches = [self._sketch(number, X) for number in range(self.degree)]
-        # Its real numbers, and a product and a transform of half as many complex ones.
+        # Memory for real numbers, and for half as many complex ones of a product and a transform.
         blocks = row_blocks(X, 8 * 4 * self.n_components)
         return xp.concat([self._sketched(X[rows, :], sketches) for rows in blocks])
 
     def _sketch(self, number: int, X: Array) -> tuple[Array, Array]:
-        """A count sketch as a matrix (p, k), and its image (k,) of the constant."""
+        """A count sketch as a matrix (p, k), and what it adds (k,) for the constant `coef0`."""
         xp = namespace(X)
         places = constant(self.indexHash_[number], like=X, xp=xp)
         signs = constant(self.bitHash_[number], like=X, xp=xp)

@@ -44,36 +44,36 @@ class KernelRidge(LinearEstimator, sk.KernelRidge):
     .. math:: \sum_i w_i \, |y_i - (K c)_i|^2 + \sum_k \alpha_k \, c_k' K c_k
 
     with weights w (1 if not given); predictions are :math:`k(x, X) \, c`. There is no intercept:
-    centre y where its mean is far from 0.
+    centre y if its mean is far from 0.
 
     The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
     lists; CuPy, torch and other device arrays stay on theirs. Kernels and models are computed in
     float64.
 
     In a `gpuml.model_selection` search, all values of `alpha`, `gamma`, `degree` and `coef0` are
-    fitted on all splits together. Each kernel of all rows is computed once, those that are
-    functions of the same distances or inner products from one matrix of these. All penalties on all
-    splits are then solved from the same readings of the kernel, by conjugate gradients to 1e-10 of
-    the predictions; penalties so small that this would take longer than factors of a matrix for
-    each penalty and split are solved by these. With ``cv=LeaveOneOut()`` the models of all splits
-    follow from one inverse for each kernel and penalty.
+    fitted on all splits together. The kernel matrix of all rows is computed once per kernel;
+    kernels of the same distances or inner products share one matrix of these. Conjugate gradients
+    then solve for all penalties on all splits in the same passes over the kernel matrix, to 1e-10
+    of the predictions. For penalties so small that this would take longer, a matrix is factored for
+    each penalty and split instead. With ``cv=LeaveOneOut()``, one inverse for each kernel and
+    penalty gives the models of all splits.
 
     Parameters
     ----------
     alpha : float >= 0 or array-like of shape (n_targets,), default=1
-        Strength of the penalty.
+        Strength of the penalty, or one strength per target.
     kernel : str or callable, default="linear"
-        "linear", "poly" (or "polynomial"), "sigmoid", "rbf", "laplacian", "cosine",
-        "additive_chi2", "chi2", as `sklearn.metrics.pairwise.pairwise_kernels` has them;
-        "precomputed" for X of kernels; or a function of two rows that gives a number, for X in CPU
-        memory.
+        The name of a kernel of `sklearn.metrics.pairwise.pairwise_kernels`: "linear", "poly" (or
+        "polynomial"), "sigmoid", "rbf", "laplacian", "cosine", "additive_chi2" or "chi2";
+        "precomputed" if X is a kernel matrix; or, for X in CPU memory, a function of two rows that
+        returns a number.
     gamma : float, default=None
-        Of "rbf", "laplacian", "poly", "sigmoid" and "chi2". None is ``1 / n_features``, and 1 of
-        "chi2".
+        Kernel coefficient of "rbf", "laplacian", "poly", "sigmoid" and "chi2". None means
+        ``1 / n_features``, or 1 for "chi2".
     degree : float, default=3
-        Of "poly".
+        Degree of "poly".
     coef0 : float, default=1
-        Of "poly" and "sigmoid".
+        Constant term of "poly" and "sigmoid".
     kernel_params : dict, default=None
         Keyword arguments of a callable kernel.
 
@@ -82,19 +82,19 @@ class KernelRidge(LinearEstimator, sk.KernelRidge):
     dual_coef_ : array of shape (n_samples,) or (n_samples, n_targets)
         c, in float64, in the library and on the device of X.
     X_fit_ : array of shape (n_samples, n_features)
-        The rows, or kernels with ``kernel="precomputed"``.
+        The X of `fit`: rows, or the kernel matrix with ``kernel="precomputed"``.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.
 
     See Also
     --------
-    gpuml.linear_model.Ridge : For many rows, behind features that approximate a kernel.
+    gpuml.linear_model.Ridge : For many rows, after a step that approximates a kernel.
 
     Notes
     -----
-    Matrices of n_samples^2 numbers have to fit into memory. Sparse X is scikit-learn's work, in
-    CPU memory.
+    Matrices of n_samples^2 numbers have to fit into memory. For sparse X, scikit-learn does the
+    work, in CPU memory.
 
     References
     ----------
@@ -125,7 +125,7 @@ class KernelRidge(LinearEstimator, sk.KernelRidge):
         return "a callable kernel" if callable(self.kernel) and is_foreign(X) else None
 
     def multifit_obstacle(self, X: Any) -> str | None:
-        """Why models are fitted one by one."""
+        """Why candidates are fitted one by one; None if they can be fitted together."""
         if isinstance(self.kernel, str) and self.kernel == "precomputed":
             return "a precomputed kernel, whose columns are rows as well,"
         return self._needs_sklearn(X)
@@ -139,12 +139,12 @@ class KernelRidge(LinearEstimator, sk.KernelRidge):
         return resident(X, y, weight, setting, 8 * X.shape[0] ** 2)
 
     def multifit_rows(self, folds: Folds) -> int | None:
-        """None: how many kernels there are is up to the candidates."""
+        """None, because the number of kernels depends on the candidates."""
         return None
 
     def multifit(self, folds, candidates, advance=None, start=None):
         """Fit every candidate on the training part of every split; see `LinearEstimator`."""
-        # Equal penalties are one, however many they are.
+        # Equal penalties of all targets become a single penalty.
         values = [_one_of_equal(alpha) for alpha in self._values(candidates, "alpha")]
         alphas = penalties_of(values, folds.batch.y.shape[1])
         if callable(self.kernel):
@@ -166,8 +166,8 @@ class KernelRidge(LinearEstimator, sk.KernelRidge):
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            Kernels with the rows of `fit`, of shape (n_samples, n_samples_fit), with
-            ``kernel="precomputed"``.
+            With ``kernel="precomputed"``, the kernels between these rows and the rows of `fit`, of
+            shape (n_samples, n_samples_fit).
 
         Returns
         -------
@@ -179,7 +179,7 @@ class KernelRidge(LinearEstimator, sk.KernelRidge):
         sklearn.exceptions.NotFittedError
             Before `fit`.
         ValueError
-            If X has other features than the X of `fit`, or holds nan or inf.
+            If X has other features than the X of `fit`, or contains nan or inf.
         """
         check_is_fitted(self)
         X = as_array(X)

@@ -1,4 +1,4 @@
-"""Models of kernel ridge regression: all penalties on all splits of each kernel of the rows."""
+"""Models of kernel ridge regression: all penalties on all splits, for each kernel."""
 
 import math
 import warnings
@@ -17,16 +17,16 @@ from gpuml.extending import RegressionStack
 from gpuml.solvers.kernel_systems import EPS, Systems, solve_penalties
 from gpuml.solvers.pair_kernels import PairKernel, pair_base
 
-# Matrices of the order of the rows that there are at once: a base and a kernel, and a matrix that
-# is factored with what it is made of.
+# Number of (n, n) matrices that are in memory together: a base and a kernel, and a matrix that is
+# factored with its workspace.
 MATRICES = 5
-# Workspace for kernels of rows that are predicted.
+# Workspace for the kernels of rows to predict.
 BLOCK_BYTES = 2**27
 
 
 @dataclass(frozen=True, eq=False)
 class Callback:
-    """A kernel that a function of two rows gives, in CPU memory, with its keyword arguments."""
+    """A kernel that is a function of two rows in CPU memory, with its keyword arguments."""
 
     function: Callable[..., float]
     params: Mapping[str, Any]
@@ -46,10 +46,10 @@ def doubles(values: Array) -> Array:
 def kernels(
     wanted: Sequence[Kernel], X: Array, Y: Array | None = None
 ) -> "list[tuple[Kernel, Callable[[], Array]]]":
-    """Different kernels of rows, each with a function that makes its matrix (n, m).
+    """Different kernels of rows, each with a function that computes its matrix (n, m).
 
-    Rows X (n, p) and Y (m, p) are in float64; None is X again. Kernels of one base stand next to
-    each other, and the last of them is made where the base was.
+    X (n, p) and Y (m, p) are in float64; None means X. Kernels with the same base (distances or
+    inner products) are next to each other, and the last of them overwrites the base.
     """
     by_base: dict[str, list[Kernel]] = {}
     for kernel in dict.fromkeys(wanted):
@@ -75,9 +75,9 @@ def _maker(kernel, kind, base, is_last, X, Y):
 
 
 def check_memory(n_rows: int, place: Place, n_columns: int = 0) -> None:
-    """Raise MemoryError where matrices of the order of the rows do not fit.
+    """Raise MemoryError if the (n, n) matrices and the dual coefficients do not fit.
 
-    There are so many columns of dual coefficients besides.
+    `n_columns` is the number of vectors of dual coefficients.
     """
     needed = 8 * (MATRICES * n_rows + n_columns) * n_rows
     if not fits(needed, place):
@@ -99,7 +99,7 @@ class KernelModels(RegressionStack):
     kernels : list of C kernels
     alphas : ndarray (C, 1) or (C, t)
     dual : array (C, S, n, t)
-        Coefficients of the kernels with all rows; 0 for those that a split does not train on.
+        Dual coefficients of all rows; 0 for rows that a split does not train on.
     """
 
     folds: Folds
@@ -111,12 +111,12 @@ class KernelModels(RegressionStack):
 
     @property
     def n_candidates(self) -> int:
-        """Candidates that it has models of."""
+        """Number of candidates."""
         return len(self.kernels)
 
     @property
     def n_passes(self) -> int:
-        """Readings of the rows: one for each kernel."""
+        """Passes over the rows: one for each kernel."""
         return len(set(self.kernels))
 
     @property
@@ -163,7 +163,7 @@ class KernelModels(RegressionStack):
 def fitted_models(
     folds: Folds, wanted: Sequence[Kernel], alphas: Any, advance: Any = None
 ) -> KernelModels:
-    """Models of kernels and their penalties (C, 1) or (C, t) on the training parts of splits."""
+    """Models of candidates, with kernels and penalties (C, 1) or (C, t), on all training parts."""
     batch = folds.batch
     xp, place = batch.work.xp, batch.work
     check_memory(batch.n_rows, place, len(wanted) * folds.n_splits * batch.y.shape[1])
@@ -190,7 +190,7 @@ def fitted_models(
 
 
 def _warn_of(conditions):
-    """Warn, in scikit-learn's words, of matrices that are not or hardly positive definite."""
+    """Warn, with scikit-learn's text, if a matrix is singular or ill-conditioned."""
     level = level_of_user()
     if math.inf in conditions:
         words = "Singular matrix in solving dual problem. Using least-squares solution instead."

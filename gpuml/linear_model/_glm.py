@@ -1,4 +1,4 @@
-"""Models that minimise a loss: a fit as a batch of one, warm starts, generalised linear models."""
+"""Base classes of models that minimise a loss step by step, and of generalised linear models."""
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -36,7 +36,7 @@ from gpuml.solvers.sparse_rows import SparseBatch
 
 # The number of steps of iterative solvers that `explain` assumes.
 USUAL_STEPS = 10
-# The words that scikit-learn's users look for in its warnings.
+# Texts of scikit-learn's warnings, which users and their tests look for.
 STOPPED = {
     "lbfgs": "lbfgs failed to converge after {max_iter} iteration(s)",
     "newton-cholesky": "Newton solver did not converge after {max_iter} iterations",
@@ -48,19 +48,19 @@ STOPPED = {
 class LossEstimator(LinearEstimator):
     """An estimator that minimises a loss and a penalty, step by step.
 
-    A subclass says what its targets ask of models (`_family`), the penalties of candidates
-    (`_strengths`), and what it fits beside `coef_` and `intercept_` (`_attributes`). It has
-    `tol`, `max_iter` and `fit_intercept` among its parameters, and may have `solver` and
+    A subclass defines the loss of its targets (`_family`), the penalties of candidates
+    (`_strengths`), and its fitted attributes besides `coef_` and `intercept_` (`_attributes`). It
+    has the parameters `tol`, `max_iter` and `fit_intercept`, and may have `solver` and
     `warm_start`.
     """
 
     _takes_sparse = True
     _kind: ClassVar[type[Models]] = RegressionModels
-    # As of `Problem`.
+    # See `Problem`.
     _fit_losses: ClassVar[Callable[..., Any]] = staticmethod(fit_loss)
 
     def _family(self, folds: Folds) -> Family:
-        """What the targets of some rows ask of models."""
+        """The loss, and what else the targets of some rows require of models."""
         raise NotImplementedError
 
     def _strengths(self, candidates: Sequence[Mapping[str, Any]]) -> list[Strength]:
@@ -68,20 +68,21 @@ class LossEstimator(LinearEstimator):
         raise NotImplementedError
 
     def _attributes(self, models: Models, candidate: int, split: int) -> dict[str, Any]:
-        """Fitted attributes beside `coef_` and `intercept_`, as of `Models`."""
+        """Fitted attributes besides `coef_` and `intercept_`; see `Models`."""
         raise NotImplementedError
 
     def multifit_levels(self, n_columns: int, X: Any) -> str | None:
-        """The reason why categories with so many columns cannot be kept apart, if any."""
+        """The reason why categories with `n_columns` columns need dense columns, if any."""
         newton = getattr(self, "solver", None) == "newton-cholesky"
         return "newton-cholesky takes Hessians; leave solver at the default" if newton else None
 
     def multifit_work(
         self, n_rows: int, n_features: int, n_targets: int, n_models: int
     ) -> tuple[int | None, float]:
-        """Margins and gradients of all models in every step, for about ten steps.
+        """Work for margins and gradients of all models in every step, for about ten steps.
 
-        In the space of few rows, if it takes less to go there and back.
+        With few rows, the steps are in the space of the rows, if changing to it and back costs
+        less.
         """
         steps = USUAL_STEPS * 4.0 * n_rows * n_models
         there_and_back = float(n_rows) * n_features * (n_rows + 2.0 * n_models)
@@ -90,11 +91,11 @@ class LossEstimator(LinearEstimator):
     def multifit_words(
         self, X: Any, y: Any, candidates: Sequence[Mapping[str, Any]], n_splits: int
     ) -> str:
-        """Whether steps are going to be taken in the space of the rows."""
+        """A phrase that says whether the steps will be in the space of the rows."""
         if not is_array(X) or X.shape[0] >= X.shape[1]:
             return ""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of parameters: the fits tell
+            warnings.simplefilter("ignore")  # about parameters: the fits warn
             strengths = self._strengths(candidates)
         place = compute_place(X, nbytes(X), current_settings().device)
         return words_before(X, place, *self._loss_of(y), strengths, n_splits, self._options(place))
@@ -104,7 +105,7 @@ class LossEstimator(LinearEstimator):
         raise NotImplementedError
 
     def _options(self, place: Place) -> Options:
-        """How models of rows at a place are solved."""
+        """Options of the solver for rows at a place."""
         settings = current_settings()
         return Options(
             tol=self.tol,
@@ -117,7 +118,7 @@ class LossEstimator(LinearEstimator):
     def multifit(self, folds, candidates, advance=None, start=None):
         """Fit every candidate on the training part of every split; see `LinearEstimator`."""
         options = self._options(folds.batch.work)
-        # Coefficients of regressors have one axis: they have one target.
+        # Regressors have one target, so their coefficients have one axis.
         flat = issubclass(self._kind, RegressionModels)
         rest = self._attributes, flat, self._fit_losses
         problem = Problem(self._family, options, self._kind, *rest)
@@ -156,15 +157,15 @@ class LossEstimator(LinearEstimator):
 class GeneralizedLinear(LinearPredictor, LossEstimator):
     """`predict` and `score` of a model whose mean is a function of ``X w + b``.
 
-    A subclass says the `power` of the mean that variances grow with.
+    A subclass sets `power`: the variance of targets grows with this power of their mean.
     """
 
-    # Of the variance as a function of the mean, as deviances of Tweedie count them.
+    # The power of a Tweedie distribution.
     power: float
 
     @property
     def loss(self) -> Loss:
-        """What is minimised, of each row."""
+        """The loss of each row."""
         return tweedie(float(self.power), "log")
 
     _parameter_constraints: ClassVar[dict] = {
@@ -193,13 +194,13 @@ class GeneralizedLinear(LinearPredictor, LossEstimator):
         self.warm_start = warm_start
         self.verbose = verbose
 
-    # What `score` returns, so that a search can score all models at once.
+    # The metric of `score`, with which a search scores all models at once.
     multifit_score = "d2_tweedie"
     # Hyper-parameters that may differ between candidates of the same passes over the rows.
     multifit_params = ("alpha", "l1_ratio", "fit_intercept")
 
     def predict(self, X):
-        """Predict the means of targets.
+        """Predict the means of the targets.
 
         Parameters
         ----------
@@ -221,7 +222,7 @@ class GeneralizedLinear(LinearPredictor, LossEstimator):
         return self.loss.mean(margins[None, :], namespace(margins))[0, :]
 
     def score(self, X, y, sample_weight=None):
-        """Share of the deviance that is explained, ``D^2 = 1 - dev(y, f(X)) / dev(y, mean(y))``.
+        """Share of explained deviance, ``D^2 = 1 - dev(y, f(X)) / dev(y, mean(y))``.
 
         Parameters
         ----------
@@ -232,9 +233,9 @@ class GeneralizedLinear(LinearPredictor, LossEstimator):
         Returns
         -------
         score : float
-            At most 1; 0 for a model that always predicts the mean of y, and -inf, or nan for a
-            perfect prediction, if y is constant. Evaluated on the device of X; only this number
-            comes to CPU memory.
+            At most 1; 0 for a model that always predicts the mean of y. If y is constant, the score
+            is nan for a perfect prediction and -inf otherwise. It is computed on the device of X;
+            only this number is copied to CPU memory.
         """
         return deviance_explained(y, self.predict(X), sample_weight, power=self.power)
 
@@ -248,13 +249,13 @@ class GeneralizedLinear(LinearPredictor, LossEstimator):
         return self.loss, 1
 
     def _family(self, folds: Folds) -> Family:
-        """The loss, whose penalties are added to its mean."""
+        """The loss; penalties are added to its mean over the rows."""
         counts = folds.total(_nonzero)
         rarest = int(namespace(counts).min(counts))
         return Family(self.loss, 1, rarest, no_weight(None), of_mean=True)
 
     def _attributes(self, models: Models, candidate: int, split: int) -> dict[str, Any]:
-        """`n_iter_`, and scikit-learn's loss, which methods of its class ask."""
+        """`n_iter_`, and scikit-learn's loss, which methods of its class use."""
         return {
             "n_iter_": int(models.iterations_of(candidate, split)),
             "_base_loss": self._get_loss(),
@@ -268,7 +269,7 @@ class GeneralizedLinear(LinearPredictor, LossEstimator):
         ]
 
     def _check_range(self, y: Array) -> None:
-        """Raise scikit-learn's ValueError for targets that the model cannot have."""
+        """Raise scikit-learn's ValueError for targets outside the range of the loss."""
         if self.power <= 0 or not y.shape[0]:
             return
         positive = self.power >= 2
@@ -282,7 +283,7 @@ class GeneralizedLinear(LinearPredictor, LossEstimator):
 
 @without_features
 def _nonzero(folds):
-    """Rows (S,) of each training part whose target is not 0."""
+    """Number (S,) of rows in each training part whose target is not 0."""
     batch = folds.batch
     xp = batch.work.xp
     there = xp.astype(move(batch.y[:, 0], batch.work) != 0, xp.int64)
@@ -291,7 +292,7 @@ def _nonzero(folds):
 
 
 def warn_if_stopped(estimator: Any, solved: Solved) -> None:
-    """Warn of models that `max_iter` passes were not enough for."""
+    """Warn about models that did not converge in `max_iter` passes."""
     late = (solved.violation > estimator.tol) & ~solved.stalled
     if not late.any():
         return

@@ -17,7 +17,7 @@ from gpuml.linear_model.bayesian_ridge import deviations
 
 @dataclass(frozen=True)
 class _Sums(Sums):
-    """With the variance of y, which is about its mean whether there is an intercept or not."""
+    """Sums, with the variance of y about its mean, whether there is an intercept or not."""
 
     y_variance: float
 
@@ -31,20 +31,20 @@ class ARDRegression(FromSums, sk.ARDRegression):
     .. math:: w = \alpha \Sigma \sum_i x_i y_i , \quad
               \Sigma = \Big( \operatorname{diag}(\lambda) + \alpha \sum_i x_i x_i^\top \Big)^{-1}
 
-    of centred rows. The precisions are updated as MacKay has it, until w stays the same; features
-    whose precision passes a threshold leave the model.
+    for centred rows. MacKay's formulas update the precisions until w no longer changes; features
+    whose precision reaches a threshold leave the model.
 
     The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
     lists; CuPy, torch and other device arrays stay on theirs. Rows are read once, for their second
-    moments, which are inverted where they are. In a `gpuml.model_selection` search, all candidates
-    share them on each split.
+    moments; the updates take place on the same device. In a `gpuml.model_selection` search, all
+    candidates share the moments of each split.
 
     Parameters
     ----------
     max_iter : int, default=300
-        Bound on the updates.
+        The most updates.
     tol : float, default=1e-3
-        Updates end when the coefficients change by less in all.
+        Updates end when the absolute changes of all coefficients sum to less than `tol`.
     alpha_1, alpha_2 : float >= 0, default=1e-6
         Shape and rate of the prior of :math:`\alpha`.
     lambda_1, lambda_2 : float >= 0, default=1e-6
@@ -52,13 +52,13 @@ class ARDRegression(FromSums, sk.ARDRegression):
     compute_score : bool, default=False
         Whether to set `scores_`.
     threshold_lambda : float, default=10000
-        Precision from which on a feature has no coefficient.
+        Features with at least this precision leave the model; their coefficient is 0.
     fit_intercept : bool, default=True
         Whether to fit the intercept b; otherwise it is 0.
     copy_X : bool, default=True
-        Without effect: X is never written to.
+        Has no effect: X is never written to.
     verbose : bool, default=False
-        Without effect.
+        Has no effect.
 
     Attributes
     ----------
@@ -69,15 +69,15 @@ class ARDRegression(FromSums, sk.ARDRegression):
     alpha_ : float
         Precision of the noise.
     lambda_ : array of shape (n_features,)
-        Precisions of the coefficients, where `coef_` is.
+        Precisions of the coefficients, on the device of `coef_`.
     sigma_ : array of shape (n_kept_features, n_kept_features)
-        Covariance of the coefficients of features that are left, where `coef_` is.
+        Covariance of the coefficients of the remaining features, on the device of `coef_`.
     scores_ : list of floats
-        Objective after each update, with `compute_score`; else empty.
+        With `compute_score`, the objective after each update; otherwise empty.
     n_iter_ : int
-        Updates.
+        Number of updates.
     X_offset_, X_scale_ : arrays of shape (n_features,)
-        Means of the features, or 0 without an intercept; and 1, where `coef_` is.
+        Means of the features (zeros without an intercept), and ones; on the device of `coef_`.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.
@@ -137,7 +137,7 @@ class ARDRegression(FromSums, sk.ARDRegression):
         ----------
         X : array-like of shape (n_samples, n_features)
         return_std : bool, default=False
-            Whether to return standard deviations of new targets too.
+            Whether to return the standard deviations of the predictive distribution too.
 
         Returns
         -------
@@ -182,7 +182,7 @@ class ARDRegression(FromSums, sk.ARDRegression):
         return [self._updated(sums, gram, xy, yy, each) for each in candidates]
 
     def _updated(self, sums, gram, xy, yy, params):
-        """Update the precisions until the coefficients stay the same."""
+        """Update the precisions until the coefficients no longer change."""
         xp: Any = namespace(gram)
         n, p = float(sums.weight), gram.shape[0]
         alpha, lambda_ = 1.0 / (sums.y_variance + EPS), xp.ones_like(xy)
@@ -228,7 +228,7 @@ class ARDRegression(FromSums, sk.ARDRegression):
 
 
 def _posterior(gram, xy, alpha, lambda_, kept, xp):
-    """Covariance (k, k) of the coefficients that are left, and all coefficients (p,)."""
+    """Covariance (k, k) of the coefficients of kept features, and all coefficients (p,)."""
     some = xp.take(xp.take(gram, kept, axis=0), kept, axis=1)
     precision = alpha * some + xp.take(lambda_, kept) * xp.eye(
         kept.shape[0], dtype=xp.float64, device=gram.device
@@ -238,7 +238,7 @@ def _posterior(gram, xy, alpha, lambda_, kept, xp):
 
 
 def _put(values, places, some, xp):
-    """A copy of values (p,) with some (k,) of them replaced."""
+    """A copy of values (p,) in which `some` (k,) replace those at `places`."""
     if is_numpy(values):
         values = values.copy()
         values[places] = some

@@ -1,4 +1,4 @@
-"""Banded ridge: a penalty for each group of features, which each target may choose for itself."""
+"""Banded ridge: a penalty for each group of features, which may differ between targets."""
 
 from functools import partial
 from numbers import Integral, Real
@@ -35,7 +35,7 @@ class _Banded(LinearPredictor):
         return multifit_batch(self, X, y, sample_weight)
 
     def _grouped(self, n_features):
-        """Labels of the groups in order, and the number of each feature's group."""
+        """Sorted labels of the groups, and the index of each feature's group."""
         if self.groups is None:
             return np.zeros(1, dtype=int), np.zeros(n_features, dtype=int)
         groups = np.asarray(to_host(self.groups) if is_array(self.groups) else self.groups)
@@ -48,7 +48,7 @@ class _Banded(LinearPredictor):
         return labels, group.reshape(-1)
 
     def _solved(self, folds, alphas, fit_intercept, advance=None):
-        """Models of penalties (C, t, G) or (C, 1, G)."""
+        """Models for penalties (C, t, G) or (C, 1, G)."""
         labels, group = self._grouped(folds.n_features)
         unpenalised = bool((alphas == 0).any())
         return solve_candidates(
@@ -72,22 +72,23 @@ class BandedRidge(_Banded, OnePass, MultiOutputMixin, RegressorMixin, BaseEstima
     .. math:: \sum_i w_i \, |y_i - W x_i - b|^2 + \sum_k \sum_g \alpha_{kg} |W_{kg}|^2
 
     where :math:`W_{kg}` are the coefficients of target k and group g, and w are weights (1 if not
-    given). It is `Ridge` of features that are divided by the roots of their penalties.
+    given). This is `Ridge` with ``alpha=1`` after dividing each feature by the square root of its
+    penalty.
 
     The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
-    lists; CuPy, torch and other device arrays stay on theirs. Second moments of the rows are summed
-    in float64, or with more features than rows their inner products, group by group. In a
-    `gpuml.model_selection` search, all values of `alpha` and `fit_intercept` are fitted on all
-    splits from the same pass.
+    lists; CuPy, torch and other device arrays stay on theirs. The fit sums second moments of the
+    rows in float64; with more features than rows, it uses inner products of the rows instead, one
+    matrix for each group. In a `gpuml.model_selection` search, all values of `alpha` and
+    `fit_intercept` are fitted on all splits from the same pass.
 
     Parameters
     ----------
     alpha : float, or array-like of shape (n_groups,) or (n_targets, n_groups), default=1.0
-        Strength of the penalty of each group, in the order of `groups_`, in units of
-        ``sum w x^2``. 0 leaves a group without a penalty, and inf leaves it out.
+        Strength of the penalty of each group, in the order of `groups_` and in units of
+        ``sum w x^2``. With 0 a group has no penalty; with inf all its coefficients are 0.
     groups : array-like of shape (n_features,), default=None
-        Labels, such as numbers or strings, of the group of each feature. None is one group. With
-        ``range(n_features)`` every feature has a penalty of its own.
+        Label of each feature's group, such as a number or a string. None means one group. With
+        ``range(n_features)``, every feature has its own penalty.
     fit_intercept : bool, default=True
         Whether to fit the intercept b, which is not penalised; otherwise it is 0.
 
@@ -98,9 +99,9 @@ class BandedRidge(_Banded, OnePass, MultiOutputMixin, RegressorMixin, BaseEstima
     intercept_ : float or array of shape () or (n_targets,)
         b; 0.0 without an intercept.
     groups_ : list
-        The different labels, in order.
+        The different labels, sorted.
     status_ : gpuml.solvers.Status
-        How the solve went; ``status_.advice`` says it in a sentence.
+        Whether the solver succeeded; ``status_.advice`` says so in a sentence.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.
@@ -142,7 +143,7 @@ class BandedRidge(_Banded, OnePass, MultiOutputMixin, RegressorMixin, BaseEstima
         return None
 
     def multifit_obstacle(self, X: Any) -> str | None:
-        """Why models are fitted one by one: each of them says that it takes no sparse rows."""
+        """The reason why models are fitted one by one; each fit then rejects sparse rows."""
         return "sparse X" if is_sparse(X) else None
 
     def multifit(self, folds, candidates, advance=None, start=None):
@@ -156,7 +157,7 @@ class BandedRidge(_Banded, OnePass, MultiOutputMixin, RegressorMixin, BaseEstima
 
 
 def _penalties(alpha, n_targets, n_groups):
-    """Penalties (1, G) or (t, G)."""
+    """`alpha` as penalties (1, G) or (t, G)."""
     alpha = np.asarray(to_host(alpha) if is_array(alpha) else alpha, dtype=float)
     if alpha.shape not in ((), (n_groups,), (n_targets, n_groups)):
         raise ValueError(
@@ -171,49 +172,51 @@ def _penalties(alpha, n_targets, n_groups):
 class BandedRidgeCV(_Banded, MultiOutputMixin, RegressorMixin, BaseEstimator):
     r"""`BandedRidge` with penalties chosen by cross-validation for each target.
 
-    Candidates are drawn as shares :math:`\gamma` of the groups, which sum to 1, from Dirichlet
-    distributions; the first candidate has equal shares. Each goes with every one of `alphas`, as
-    the penalties :math:`\alpha / \gamma_g`. Of all of them each target takes those with the best
-    mean score over the splits, and is fitted with them to all rows. With one group this is
-    `RidgeCV` with `cv`, whose `alpha` may differ between targets.
+    A candidate is a vector of shares :math:`\gamma` of the groups, which sum to 1. The first has
+    equal shares; the others are drawn from Dirichlet distributions. Each candidate is combined with
+    each of `alphas`, to the penalties :math:`\alpha / \gamma_g`. Each target takes the penalties
+    with the best mean score over the splits, and is fitted with them to all rows. With one group,
+    this is `RidgeCV` with `cv`, where `alpha` may differ between targets.
 
-    Rows are read once: scores of all candidates, alphas and targets come from second moments of
-    the folds, and the final fit too. With more features than rows, they come from inner products,
-    group by group. Thousands of targets share one eigendecomposition per candidate and split.
+    Rows are read once: the scores of all candidates, alphas and targets, and the final fit, come
+    from second moments of the folds. With more features than rows, they come from inner products of
+    the rows, one matrix for each group. Thousands of targets share one eigendecomposition per
+    candidate and split.
 
     Parameters
     ----------
     alphas : array-like of shape (n_alphas,), default=(0.1, 1.0, 10.0)
-        Positive penalties.
+        Penalties to compare; all positive.
     groups : array-like of shape (n_features,), default=None
-        As for `BandedRidge`. None is one group.
+        Label of each feature's group; see `BandedRidge`. None means one group.
     n_iter : int, default=100
-        How many shares are tried. One group has one.
+        Number of candidates. With one group, there is only one.
     concentration : float or array-like of floats, default=(0.1, 1.0)
-        Parameters of the Dirichlet distributions, which take turns: small ones draw shares that
-        leave most groups with nearly nothing, large ones draw nearly equal shares.
+        Parameters of the Dirichlet distributions, which take turns. Small values draw shares that
+        are nearly 0 for most groups; large values draw nearly equal shares.
     fit_intercept : bool, default=True
-        Whether an intercept is fitted (it is not penalised) or 0.
+        Whether to fit the intercept b, which is not penalised; otherwise it is 0.
     scoring : {"r2", "neg_mean_squared_error"}, default="r2"
-        Of each target by itself.
+        Score of each target.
     cv : int, splitter or iterable of index pairs, default=None
         None is 5-fold without shuffling.
     alpha_per_target : bool, default=True
-        Whether each target chooses for itself; else all take what has the best mean over targets.
+        Whether penalties are chosen for each target. Otherwise all targets share the penalties with
+        the best mean score over targets.
     random_state : int, RandomState instance, default=None
-        Of the shares.
+        Seed of the drawn shares.
 
     Attributes
     ----------
     alpha_ : array of shape (n_groups,) or (n_targets, n_groups)
-        Penalties that were chosen, in the order of `groups_`.
+        The chosen penalties, in the order of `groups_`.
     best_score_ : float or array of shape (n_targets,)
-        Their mean scores.
+        Mean score of the chosen penalties over the splits.
     cv_scores_ : array of shape (n_candidates, n_targets)
-        For each draw of shares, the best mean score of all alphas.
+        For each candidate and target, the mean score with the best alpha.
     shares_ : array of shape (n_candidates, n_groups)
-        What was drawn. This and the arrays above are float64, in the library and on the device of
-        X.
+        Shares of the candidates. This and the arrays above are float64, in the library and on the
+        device of X.
     coef_ : array of shape (n_features,) or (n_targets, n_features)
         In the library, on the device and of the dtype of X.
     intercept_ : float or array of shape () or (n_targets,)
@@ -225,8 +228,8 @@ class BandedRidgeCV(_Banded, MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     See Also
     --------
-    BandedRidge : With given penalties, also in a search of your own.
-    RidgeCV : One penalty, by leave-one-out too.
+    BandedRidge : Takes given penalties, also for a search of your own.
+    RidgeCV : Chooses one penalty for all features, also by leave-one-out.
 
     References
     ----------
@@ -288,7 +291,7 @@ class BandedRidgeCV(_Banded, MultiOutputMixin, RegressorMixin, BaseEstimator):
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
         sample_weight : float or array-like of shape (n_samples,), default=None
-            Non-negative weights of fits and of scores.
+            Non-negative weights, used by fits and scores.
 
         Returns
         -------
@@ -299,8 +302,9 @@ class BandedRidgeCV(_Banded, MultiOutputMixin, RegressorMixin, BaseEstimator):
         TypeError
             For sparse X.
         ValueError
-            For parts of splits without weight, for ``scoring="r2"`` with held-out parts of one row,
-            and for input that `Ridge` rejects. A failed fit leaves the estimator as it was.
+            If a training or held-out part has no weight, if ``scoring="r2"`` and a held-out part
+            has one row, or for input that `Ridge` rejects. A failed fit leaves the estimator as it
+            was.
         """
         with unchanged_on_error(self):
             X = as_array(X)
@@ -335,7 +339,7 @@ class BandedRidgeCV(_Banded, MultiOutputMixin, RegressorMixin, BaseEstimator):
         return {**fitted, "best_score_": float(best[0]), **there}
 
     def _best(self, described, shares, alphas, group):
-        """Best scores of targets, (t,) or (1,), the numbers of alpha and shares, and all scores."""
+        """Best scores, (t,) or (1,), the indices of their alphas and shares, and all scores."""
         best: Any = -np.inf
         penalty: Any = 0
         share: Any = 0
@@ -359,7 +363,7 @@ class BandedRidgeCV(_Banded, MultiOutputMixin, RegressorMixin, BaseEstimator):
         return best, penalty, share, np.stack(found)
 
     def _shares(self, n_groups):
-        """Shares of groups (N, G): equal ones, and what is drawn."""
+        """Shares (N, G) of the groups: first equal ones, then drawn ones."""
         if n_groups == 1:
             return np.ones((1, 1))
         random = check_random_state(self.random_state)

@@ -25,36 +25,36 @@ class BayesianRidge(FromSums, sk.BayesianRidge):
     .. math:: w = \Big( \tfrac{\lambda}{\alpha} I + \sum_i s_i x_i x_i^\top \Big)^{-1}
               \sum_i s_i x_i y_i ,
 
-    of centred rows with weights s (1 if not given). Both precisions are updated as MacKay has it,
-    until w stays the same.
+    for centred rows with weights s (1 if not given). MacKay's formulas update both precisions until
+    w no longer changes.
 
     The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
-    lists; CuPy, torch and other device arrays stay on theirs. Rows are read once: the steps take
-    place in the eigenvectors of their second moments, in CPU memory. In a `gpuml.model_selection`
-    search, all candidates share these on each split.
+    lists; CuPy, torch and other device arrays stay on theirs. Rows are read once, for their second
+    moments; the updates take place in CPU memory, in the coordinates of the moments' eigenvectors.
+    In a `gpuml.model_selection` search, all candidates share the eigenvectors of each split.
 
     Parameters
     ----------
     max_iter : int, default=300
-        Bound on the updates.
+        The most updates.
     tol : float, default=1e-3
-        Updates end when the coefficients change by less in all.
+        Updates end when the absolute changes of all coefficients sum to less than `tol`.
     alpha_1, alpha_2 : float >= 0, default=1e-6
         Shape and rate of the prior of :math:`\alpha`.
     lambda_1, lambda_2 : float >= 0, default=1e-6
         Shape and rate of the prior of :math:`\lambda`.
     alpha_init : float, default=None
-        Where :math:`\alpha` begins; None is the inverse of the variance of y.
+        Initial value of :math:`\alpha`; None means the inverse of the variance of y.
     lambda_init : float, default=None
-        Where :math:`\lambda` begins; None is 1.
+        Initial value of :math:`\lambda`; None means 1.
     compute_score : bool, default=False
         Whether to set `scores_`.
     fit_intercept : bool, default=True
         Whether to fit the intercept b; otherwise it is 0.
     copy_X : bool, default=True
-        Without effect: X is never written to.
+        Has no effect: X is never written to.
     verbose : bool, default=False
-        Without effect.
+        Has no effect.
 
     Attributes
     ----------
@@ -63,22 +63,23 @@ class BayesianRidge(FromSums, sk.BayesianRidge):
     intercept_ : float or array of shape ()
         b; 0.0 without an intercept.
     alpha_, lambda_ : float
-        The precisions.
+        The precisions of the noise and of the coefficients.
     sigma_ : array of shape (n_features, n_features)
-        Covariance of the coefficients, where `coef_` is.
+        Covariance of the coefficients, on the device of `coef_`.
     scores_ : ndarray of shape (n_iter_ + 1,)
-        Logarithms of the likelihood of the targets, with `compute_score`; else an empty list.
+        With `compute_score`, the log marginal likelihood at each update and at the end; otherwise
+        an empty list.
     n_iter_ : int
-        Updates.
+        Number of updates.
     X_offset_, X_scale_ : arrays of shape (n_features,)
-        Means of the features, or 0 without an intercept; and 1, where `coef_` is.
+        Means of the features (zeros without an intercept), and ones; on the device of `coef_`.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.
 
     See Also
     --------
-    RidgeCV : The penalty chosen by held-out rows.
+    RidgeCV : Chooses the penalty by cross-validation.
 
     Notes
     -----
@@ -110,7 +111,7 @@ class BayesianRidge(FromSums, sk.BayesianRidge):
         ----------
         X : array-like of shape (n_samples, n_features)
         return_std : bool, default=False
-            Whether to return standard deviations of new targets too.
+            Whether to return the standard deviations of the predictive distribution too.
 
         Returns
         -------
@@ -156,9 +157,9 @@ def _found(spectrum, one, params):
 
 
 def deviations(estimator: Any, X: Any, mean: Array, features: np.ndarray | None = None) -> Array:
-    """Standard deviations (n,) of new targets at rows X, where their means are.
+    """Standard deviations (n,) of new targets at rows X, on the device of their means.
 
-    `features` are the columns that `sigma_` is of; None for all.
+    `features` are the columns of X that `sigma_` covers; None means all.
     """
     place = place_of(mean)
     xp: Any = place.xp
@@ -175,7 +176,7 @@ def deviations(estimator: Any, X: Any, mean: Array, features: np.ndarray | None 
 
 @dataclass(frozen=True)
 class Posterior:
-    """Coefficients (p,), precisions, updates, and logarithms of likelihoods."""
+    """Coefficients (p,), precisions, number of updates, and log marginal likelihoods."""
 
     coef: np.ndarray
     alpha: float
@@ -186,14 +187,14 @@ class Posterior:
 
 @dataclass(frozen=True)
 class Spectrum:
-    """Second moments of a training part in their eigenvectors; in CPU memory.
+    """Second moments of a training part in the coordinates of their eigenvectors, in CPU memory.
 
     Attributes
     ----------
     values : ndarray (p,)
     vectors : ndarray (p, p)
     xy : ndarray (p,)
-        Of eigenvectors and y.
+        Sums of y times the rows, in these coordinates.
     yy, weight, variance : float
         Sum of squares of y, sum of weights, and variance of y.
     x_mean : ndarray (p,)
@@ -211,7 +212,7 @@ class Spectrum:
 
     @classmethod
     def of(cls, described: Described, parts: Training, fit_intercept: bool) -> "list[Spectrum]":
-        """Those of some training parts."""
+        """The spectra of some training parts."""
         moments = described.combined(parts)
         xp: Any = namespace(moments.gram)
         p = moments.n_features
@@ -235,7 +236,7 @@ class Spectrum:
         return [cls(**{name: a[s] for name, a in here.items()}) for s in range(len(here["yy"]))]
 
     def posterior(self, params: dict[str, Any]) -> Posterior:
-        """Update the precisions until the coefficients stay the same."""
+        """Update the precisions until the coefficients no longer change."""
         alpha, lambda_ = params["alpha_init"], params["lambda_init"]
         alpha = 1.0 / (self.variance + EPS) if alpha is None else float(alpha)
         lambda_ = 1.0 if lambda_ is None else float(lambda_)
@@ -263,12 +264,12 @@ class Spectrum:
         return Posterior(self.vectors @ rotated, alpha, lambda_, n_iter, scores)
 
     def covariance(self, found: Posterior) -> np.ndarray:
-        """Of the coefficients, (p, p)."""
+        """Covariance (p, p) of the coefficients."""
         scale = 1.0 / (found.alpha * self.values + found.lambda_)
         return (self.vectors * scale) @ self.vectors.T
 
     def _mean(self, alpha, lambda_):
-        """Coefficients in eigenvectors, and the sum of squared errors."""
+        """Coefficients in the coordinates of the eigenvectors, and the sum of squared errors."""
         rotated = self.xy / (self.values + lambda_ / alpha)
         error = self.yy - 2.0 * float(rotated @ self.xy) + float(self.values @ rotated**2)
         return rotated, max(error, EPS * self.yy)

@@ -1,4 +1,4 @@
-"""Lasso and elastic net on the device of their data."""
+"""Lasso and elastic net on the device of the data."""
 
 from typing import Any, Self
 
@@ -14,7 +14,7 @@ from gpuml.solvers.working_set import is_wide
 
 
 class SparseCoefficients:
-    """Shared parts of models with many zeros: warm starts and `sparse_coef_`."""
+    """Shared parts of models with many zero coefficients: warm starts and `sparse_coef_`."""
 
     coef_: Any
 
@@ -41,7 +41,7 @@ class SparseCoefficients:
 
 
 class _SparseRegressor(SparseCoefficients, LinearPredictor, OnePass, sk.ElasticNet):
-    """Fitting of `ElasticNet` and `Lasso`, which differ in their parameters only."""
+    """Fitting of `ElasticNet` and `Lasso`, which differ only in their parameters."""
 
     def fit(self, X, y, sample_weight=None, check_input=True) -> Self:
         """Fit the model.
@@ -50,11 +50,11 @@ class _SparseRegressor(SparseCoefficients, LinearPredictor, OnePass, sk.ElasticN
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
-            Targets are fitted one by one, as if each were alone.
+            Each target is fitted independently.
         sample_weight : float or array-like of shape (n_samples,), default=None
             Non-negative weights; only their proportions matter.
         check_input : bool, default=True
-            Without effect: rows are always checked.
+            Has no effect: rows are always checked.
 
         Returns
         -------
@@ -66,8 +66,8 @@ class _SparseRegressor(SparseCoefficients, LinearPredictor, OnePass, sk.ElasticN
             For input that scikit-learn's class rejects, and for device data with parameters that
             need data in CPU memory. A failed fit leaves the estimator as it was.
         MemoryError
-            If a device has no room for even small blocks of rows, or if there are more than 4096
-            features and so many have coefficients.
+            If GPU memory has no room for even small blocks of rows, or if X has more than 4096
+            features and that many have nonzero coefficients.
 
         Warns
         -----
@@ -104,12 +104,12 @@ class ElasticNet(_SparseRegressor):
 
     The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
     lists; CuPy, torch and other device arrays stay on theirs. Second moments of the rows are summed
-    in float64 whatever the dtype of X, and the problem is solved from them to rounding: on a CPU
-    along the path of penalties, by scikit-learn's compiled coordinate descent and linear systems on
-    the signs of w; elsewhere by pivoting on the signs. With many features (more than 4096, or more
-    than 1024 and than rows; on a CPU more than 256 and than rows), moments of those that matter are
-    enough. On a CPU each split then has a copy of its training rows in float64, elsewhere some more
-    passes over the rows find the features that matter.
+    in float64 whatever the dtype of X, and the problem is solved from them to rounding error. On a
+    CPU, the solver follows the path of penalties with scikit-learn's compiled coordinate descent,
+    and solves a linear system for given signs of w; elsewhere it pivots on the signs. With many
+    features (more than 4096, or more than both the rows and 1024; on a CPU 256 instead of 1024),
+    only moments of the features that matter are computed. On a CPU, each split then has a copy of
+    its training rows in float64; elsewhere, a few more passes over the rows find these features.
 
     In a `gpuml.model_selection` search, all values of `alpha`, `l1_ratio` and `fit_intercept` are
     fitted on all splits from the same pass.
@@ -123,23 +123,23 @@ class ElasticNet(_SparseRegressor):
     fit_intercept : bool, default=True
         Whether to fit the intercept b, which is not penalised; otherwise it is 0.
     precompute : bool or array of shape (n_features, n_features), default=False
-        False and True are the same here: moments are always used. An array makes scikit-learn do
+        False and True do the same: moments are always used. If you pass an array, scikit-learn does
         the work, with data in CPU memory.
     max_iter : int, default=1000
-        Bound on the iterations: linear systems in the features with a coefficient and, on a CPU,
-        sweeps over single coefficients. Few may lead to the solution, where sweeps alone, as
-        scikit-learn's are, take hundreds: such a fit has converged, and does not warn.
+        The most iterations: linear systems in the features with nonzero coefficients and, on a CPU,
+        sweeps over single coefficients. A few may be enough where scikit-learn, with sweeps alone,
+        takes hundreds; a small `max_iter` that was enough gives no warning.
     copy_X : bool, default=True
         Used only by scikit-learn's solvers; gpuml's never write to X.
     tol : float, default=1e-4
         A model has converged if its duality gap is at most tol times the mean square of the
-        centred y. The solver goes on to rounding, since its last steps are its best.
+        centred y. The solver itself stops at rounding error.
     warm_start : bool, default=False
         Whether to start from the `coef_` of the last fit. The result is the same.
     positive : bool, default=False
-        Whether w must be non-negative; scikit-learn's solver, for data in CPU memory.
+        Whether w must be non-negative. If so, scikit-learn does the work, with data in CPU memory.
     random_state : int, RandomState instance, default=None
-        Only for ``selection="random"``.
+        Seed of the order of features with ``selection="random"``; otherwise unused.
     selection : {"cyclic", "random"}, default="cyclic"
         "random" runs scikit-learn's coordinate descent, for data in CPU memory.
 
@@ -161,8 +161,8 @@ class ElasticNet(_SparseRegressor):
 
     See Also
     --------
-    Lasso : With the l1 part only.
-    ElasticNetCV : With a choice of `alpha` and `l1_ratio` by cross-validation.
+    Lasso : With the l1 penalty only.
+    ElasticNetCV : Chooses `alpha` and `l1_ratio` by cross-validation.
 
     References
     ----------
@@ -216,9 +216,9 @@ class Lasso(_SparseRegressor, sk.Lasso):
     warm_start : bool, default=False
         Whether to start from the `coef_` of the last fit.
     positive : bool, default=False
-        Whether w must be non-negative; scikit-learn's solver, for data in CPU memory.
+        Whether w must be non-negative. If so, scikit-learn does the work, with data in CPU memory.
     random_state : int, RandomState instance, default=None
-        Only for ``selection="random"``.
+        Seed of the order of features with ``selection="random"``; otherwise unused.
     selection : {"cyclic", "random"}, default="cyclic"
         "random" runs scikit-learn's coordinate descent, for data in CPU memory.
 
@@ -262,7 +262,7 @@ class Lasso(_SparseRegressor, sk.Lasso):
 
 
 def needs_host(estimator: Any, X: Any, y: Any = None) -> str | None:
-    """Why scikit-learn's own solver has to do this fit, or None where ours can."""
+    """The reason why scikit-learn's solver must do this fit; None if gpuml's can."""
     if is_sparse(X):
         return "sparse X"
     if estimator.positive:

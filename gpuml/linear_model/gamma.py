@@ -1,4 +1,4 @@
-"""Gamma regression on the device of its data."""
+"""Gamma regression on the device of the data."""
 
 from sklearn import linear_model as sk
 
@@ -15,13 +15,13 @@ class GammaRegressor(GeneralizedLinear, sk.GammaRegressor):
               \qquad \mu_i = e^{w \cdot x_i + b}
 
     with weights s (1 if not given), :math:`\alpha` = `alpha` and :math:`\rho` = `l1_ratio`.
-    Targets must be above 0. For means of several observations, such as a cost per claim, pass their
-    numbers as `sample_weight`.
+    Targets must be above 0. If targets are means of several observations, such as the cost per
+    claim, pass the number of observations as `sample_weight`.
 
     The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
-    lists; CuPy, torch and other device arrays stay on theirs. Float32 rows stay float32; sums over
-    them and coefficients are float64 until the end. Sparse matrices of SciPy and CuPy are
-    multiplied and never made dense.
+    lists; CuPy, torch and other device arrays stay on theirs. float32 rows stay float32, but sums
+    over rows and coefficients are float64 until the fit ends. Sparse matrices of SciPy and CuPy
+    stay sparse.
 
     In a `gpuml.model_selection` search, all values of `alpha`, `l1_ratio` and `fit_intercept` are
     fitted on all splits in the same passes over the rows.
@@ -29,28 +29,28 @@ class GammaRegressor(GeneralizedLinear, sk.GammaRegressor):
     Parameters
     ----------
     alpha : float >= 0, default=1
-        Strength of the penalty, in units of the mean loss.
+        Strength of the penalty, which is added to the mean loss.
     fit_intercept : bool, default=True
         Whether to fit the intercept b, which is not penalised; otherwise it is 0.
     solver : {"lbfgs", "newton-cholesky"}, default="lbfgs"
         - "lbfgs": quasi-Newton steps, preconditioned by the Hessian of a sample of rows
-          wherever those are worth their cost.
+          where that is worth its cost.
         - "newton-cholesky": Newton steps with the Hessian of all rows; for few features.
 
-        With an l1 part both take proximal Newton steps.
+        With an l1 part, both take proximal Newton steps.
     max_iter : int, default=100
-        Bound on the passes over all rows.
+        The most passes over all rows.
     tol : float, default=1e-4
-        Iterations end when no component of the gradient (with an l1 part: of the least subgradient)
-        of the objective above is larger, and, without an l1 part, the next step promises to lower
-        the objective by no more than ``10 tol^2``.
+        Iterations end when no component of the gradient of the objective above exceeds `tol` and
+        the next step is predicted to lower the objective by at most ``10 tol^2``. With an l1 part,
+        they end when no component of the smallest subgradient exceeds `tol`.
     warm_start : bool, default=False
-        Whether to begin at the coefficients of the last fit.
+        Whether to start from the coefficients of the last fit.
     verbose : int, default=0
-        Without effect.
+        Has no effect.
     l1_ratio : float in [0, 1], default=0.0
-        Share of the l1 part, which makes coefficients zero. scikit-learn's class has no such
-        parameter.
+        Share of the l1 part, which sets coefficients to zero. scikit-learn's class does not have
+        this parameter.
 
     Attributes
     ----------
@@ -66,9 +66,9 @@ class GammaRegressor(GeneralizedLinear, sk.GammaRegressor):
 
     See Also
     --------
-    PoissonRegressor : Counts, whose variance is their mean.
-    TweedieRegressor : Variances that grow with any power of the mean.
-    Ridge : Least squares, from one pass.
+    PoissonRegressor : For counts, whose variance is their mean.
+    TweedieRegressor : For targets whose variance grows with any power of the mean.
+    Ridge : Least squares, in one pass over the rows.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""Huber regression on the device of its data."""
+"""Huber regression on the device of the data."""
 
 import numpy as np
 from sklearn import linear_model as sk
@@ -23,24 +23,26 @@ class HuberRegressor(LinearPredictor, BySplit, sk.HuberRegressor):
 
     The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
     lists; CuPy, torch and other device arrays stay on theirs. The fit is in float64. In a
-    `gpuml.model_selection` search, the training rows of a split are taken once for all candidates,
-    each of which begins at the one before it.
+    `gpuml.model_selection` search, the training rows of a split are copied once for all candidates,
+    and each candidate starts from the model of the one before it.
 
     Parameters
     ----------
     epsilon : float >= 1, default=1.35
-        Residuals beyond so many scales are outliers.
+        Rows are outliers if their absolute residual exceeds `epsilon` times the scale.
     max_iter : int, default=100
-        Bound on the steps.
+        The most steps.
     alpha : float >= 0, default=0.0001
-        Strength of the penalty, in units of the sum of the losses.
+        Strength of the penalty, which is added to the sum of the losses.
     warm_start : bool, default=False
-        Whether to begin at the model of the last fit; else steps begin at least squares.
+        Whether to start from the model of the last fit; otherwise the fit starts from least
+        squares.
     fit_intercept : bool, default=True
         Whether to fit the intercept b, which is not penalised; otherwise it is 0.
     tol : float, default=1e-5
-        At `max_iter` steps, gradients (of features with mean square 1) of at most this are taken
-        for the optimum; before, steps go on until they promise nothing but rounding.
+        A fit that reaches `max_iter` has converged if no component of its gradient (for features
+        scaled to mean square 1) exceeds `tol`. Fits that end earlier have gone on until a step is
+        predicted to change the objective by rounding error only.
 
     Attributes
     ----------
@@ -53,20 +55,21 @@ class HuberRegressor(LinearPredictor, BySplit, sk.HuberRegressor):
     n_iter_ : int
         Steps taken.
     outliers_ : bool array of shape (n_samples,)
-        Which rows of `fit` are outliers, where X is.
+        Which training rows are outliers, in the library and on the device of X.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.
 
     See Also
     --------
-    QuantileRegressor : Quantiles in place of means.
+    QuantileRegressor : Predicts quantiles instead of means.
 
     Notes
     -----
-    Sparse X is scikit-learn's work. Where few rows are near the model and no step of coefficients
-    and scale together helps, rows on a device are copied to CPU memory if they are at most 2^20
-    numbers: many short steps over few rows take longer on a device.
+    scikit-learn does the work for sparse X. If too few rows are close to the model for joint steps
+    of coefficients and scale, the fit searches for the scale instead. For this search, X on a
+    device is copied to CPU memory if it has at most 2^20 numbers, because many short steps over few
+    rows take longer on a device.
 
     References
     ----------
@@ -139,7 +142,7 @@ class HuberRegressor(LinearPredictor, BySplit, sk.HuberRegressor):
 
 
 def _begun(data, coef, level, scale):
-    """The state from which a fit continues another model, which may be good enough already."""
+    """The start of a fit that continues another model, which may have converged already."""
     coef = coef * data.scale
     if data.fit_intercept:
         coef = np.append(coef, level + data.mean @ (coef / data.scale))

@@ -58,7 +58,7 @@ class _LeastAngle(FromSums):
         Warns
         -----
         ConvergenceWarning
-            Where features on the path depend on each other, or rounding ends it.
+            If features on the path are linearly dependent, or rounding error ends the path.
         """
         if Xy is not None:
             with unchanged_on_error(self):
@@ -83,7 +83,7 @@ class _LeastAngle(FromSums):
         return super().multifit_obstacle(X) if self.jitter is None else f"jitter={self.jitter!r}"
 
     def _path(self, sums: Sums, target: int, params: Mapping[str, Any], last: Any) -> LarsPath:
-        """The path of one target to the last of nested candidates."""
+        """The path of one target, as far as the last of nested candidates."""
         raise NotImplementedError
 
     def _read(self, path: LarsPath, value: Any) -> np.ndarray:
@@ -91,7 +91,7 @@ class _LeastAngle(FromSums):
         raise NotImplementedError
 
     def _last(self, values: Sequence[Any]) -> Any:
-        """Which of nested candidates is the last on their path."""
+        """The value of `_nested` that comes last on the path."""
         raise NotImplementedError
 
     def _solve(self, sums, candidates, start=None):
@@ -110,7 +110,7 @@ class _LeastAngle(FromSums):
         return [self._path(sums, target, params, last) for target in range(len(sums.g))]
 
     def _steps(self, sums, params, paths):
-        """Fitted attributes: of a path that ends where the model is."""
+        """Fitted attributes, from a path that ends at the model."""
         paths = paths or self._paths(sums, params, params[self._nested])
         values = {
             "alphas_": [path.alphas if self.fit_path else path.alphas[-1:] for path in paths],
@@ -259,7 +259,7 @@ class LassoLars(_LeastAngle, sk.LassoLars):
 
     See Also
     --------
-    Lasso : The same models up to rounding; for one or few alphas, and for weighted rows.
+    Lasso : The same models up to rounding, for one or few alphas, or with sample weights.
 
     References
     ----------
@@ -414,7 +414,7 @@ class LassoLarsIC(FromSums, sk.LassoLarsIC):
         factor = 2.0 if params["criterion"] == "aic" else np.log(n_rows)
         n_features = np.sum(np.abs(path.coef) > np.finfo(np.float64).eps, axis=0)
         squares = squared_residuals(sums, 0, path.coef)
-        with np.errstate(divide="ignore", invalid="ignore"):  # a variance of 0, as theirs has it
+        with np.errstate(divide="ignore", invalid="ignore"):  # a variance of 0, as in scikit-learn
             values = n_rows * np.log(2 * np.pi * variance) + squares / variance
         values = values + factor * n_features
         best = int(np.argmin(values))

@@ -13,27 +13,29 @@ from gpuml.linear_model._paths import pursuit_of, squared_residuals
 class OrthogonalMatchingPursuit(FromSums, sk.OrthogonalMatchingPursuit):
     r"""Orthogonal matching pursuit: least squares on features that join one by one.
 
-    Each step takes the feature with the largest :math:`|x_j^\top (y - X w)|` into the model, and
-    fits all features that it has by least squares:
+    Each step adds the feature with the largest :math:`|x_j^\top (y - X w)|` to the model, and fits
+    the coefficients of its features by least squares. The steps approximate
 
     .. math:: \min_w |y - X w|^2 \quad \text{subject to} \quad |w|_0 \le n
               \quad (\text{or } |y - X w|^2 \le \varepsilon) .
 
     The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
     lists; CuPy, torch and other device arrays stay on theirs. Rows are read once, for their second
-    moments; steps take place in CPU memory, in scikit-learn's `orthogonal_mp_gram`. In a
-    `gpuml.model_selection` search, candidates are read off one path for each split.
+    moments; scikit-learn's `orthogonal_mp_gram` computes the steps in CPU memory. In a
+    `gpuml.model_selection` search, one path per split gives all values of `n_nonzero_coefs`, and
+    another all values of `tol`.
 
     Parameters
     ----------
     n_nonzero_coefs : int, default=None
-        Number n of features. None is a tenth of them, if `tol` is None. Ignored with `tol`.
+        Number n of features in the model. None means a tenth of the features of X, but at least 1.
+        Ignored if you set `tol`.
     tol : float, default=None
         Bound :math:`\varepsilon` on the sum of squared residuals.
     fit_intercept : bool, default=True
         Whether to fit the intercept b; otherwise it is 0.
     precompute : "auto" or bool, default="auto"
-        Without effect: moments are always used.
+        Has no effect: moments are always used.
 
     Attributes
     ----------
@@ -41,7 +43,7 @@ class OrthogonalMatchingPursuit(FromSums, sk.OrthogonalMatchingPursuit):
         In the library, on the device and of the dtype of X.
     intercept_ : float or array of shape () or (n_targets,)
     n_iter_ : int or list of n_targets ints
-        Features of the model.
+        Number of features in the model.
     n_nonzero_coefs_ : int or None
         The number n; None with `tol`.
     n_features_in_ : int
@@ -50,8 +52,8 @@ class OrthogonalMatchingPursuit(FromSums, sk.OrthogonalMatchingPursuit):
 
     See Also
     --------
-    OrthogonalMatchingPursuitCV : The number of features chosen by held-out rows.
-    Lars : Features come in gradually.
+    OrthogonalMatchingPursuitCV : Chooses the number of features by cross-validation.
+    Lars : Least angle regression, in which coefficients grow gradually.
 
     Notes
     -----
@@ -89,13 +91,13 @@ class OrthogonalMatchingPursuit(FromSums, sk.OrthogonalMatchingPursuit):
         Raises
         ------
         ValueError
-            For input that scikit-learn's class rejects, and more `n_nonzero_coefs` than features.
-            A failed fit leaves the estimator as it was.
+            For input that scikit-learn's class rejects, or if `n_nonzero_coefs` exceeds the number
+            of features. A failed fit leaves the estimator as it was.
 
         Warns
         -----
         RuntimeWarning
-            Where features depend on each other before there are as many as asked for.
+            If linearly dependent features end the steps before `n_nonzero_coefs` or `tol` does.
         """
         return super().fit(X, y)
 
@@ -128,11 +130,11 @@ def _size(params, p):
 
 
 def _steps(sums, target, path, size, tol):
-    """After how many steps of a path a model is found."""
+    """Number of steps of a path after which the model is complete."""
     most = path.shape[1] - 1
     if tol is None:
         return min(size, most)
-    # scikit-learn looks at residuals after each step.
+    # scikit-learn compares residuals with `tol` after each step.
     enough = np.flatnonzero(squared_residuals(sums, target, path[:, 1:]) <= tol)
     return int(enough[0]) + 1 if len(enough) else most
 

@@ -1,4 +1,4 @@
-"""Lasso and elastic net of several targets whose coefficients are zero together."""
+"""Lasso and elastic net for several targets that share their nonzero features."""
 
 from typing import Any, Self
 
@@ -20,7 +20,7 @@ from gpuml.solvers.lasso import Penalties
 
 
 class _MultiTask(SparseCoefficients, FromSums):
-    """Fitting of `MultiTaskElasticNet` and `MultiTaskLasso`, which differ in their parameters."""
+    """Fitting of `MultiTaskElasticNet` and `MultiTaskLasso`, which differ only in parameters."""
 
     l1_ratio: float
     max_iter: int
@@ -46,7 +46,7 @@ class _MultiTask(SparseCoefficients, FromSums):
         for some in on_one_path(candidates, "alpha"):
             alphas = np.asarray([candidates[i]["alpha"] for i in some], dtype=float)
             order = np.argsort(-alphas, kind="stable")
-            # These rows weigh 1 together, but the path divides by their number.
+            # The weights of these rows sum to 1, but the path divides by the number of rows.
             _, coef, gaps, n_iter = sk.enet_path(
                 X,
                 Y,
@@ -73,7 +73,8 @@ class _MultiTask(SparseCoefficients, FromSums):
 def rows_like(sums: Sums) -> tuple[np.ndarray, np.ndarray]:
     """Rows (p + 1, p) and targets (p + 1, t), in Fortran order, with the moments of training rows.
 
-    Coordinate descent takes the same steps on them as on the rows, to the same duality gap.
+    On them, coordinate descent takes the same steps as on the training rows, to the same duality
+    gap.
     """
     H, g = sums.H, sums.g
     constant = np.diagonal(H) == 0
@@ -89,7 +90,7 @@ def rows_like(sums: Sums) -> tuple[np.ndarray, np.ndarray]:
         root = np.sqrt(np.where(there, values, 0.0))
         X[:p] = root[:, None] * vectors.T
         Y[:p] = np.where(there, 1.0 / np.where(there, root, 1.0), 0.0)[:, None] * (vectors.T @ g.T)
-    # What features do not explain adds to the sum of squares, and to nothing else.
+    # The part of the targets that no feature explains adds to their sum of squares only.
     Y[p, 0] = np.sqrt(max(float(np.sum(sums.y_square) - np.sum(Y**2)), 0.0))
     return X, Y
 
@@ -106,8 +107,8 @@ class MultiTaskElasticNet(_MultiTask, sk.MultiTaskElasticNet):
 
     The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
     lists; CuPy, torch and other device arrays stay on theirs. Rows are read once, for their second
-    moments. In CPU memory, block coordinate descent, in scikit-learn's `enet_path`, goes over a few
-    rows that have the same moments: it takes the steps that it would take on all rows. In a
+    moments. scikit-learn's `enet_path` then runs block coordinate descent, in CPU memory, on
+    n_features + 1 rows with the same moments; it takes the same steps as on all rows. In a
     `gpuml.model_selection` search, all values of `alpha`, `l1_ratio` and `fit_intercept` are fitted
     on all splits from the same pass, from large alphas to small.
 
@@ -116,20 +117,20 @@ class MultiTaskElasticNet(_MultiTask, sk.MultiTaskElasticNet):
     alpha : float >= 0, default=1.0
         Strength of the penalty.
     l1_ratio : float in [0, 1], default=0.5
-        Share of the part that is not squared.
+        Share of the penalty that is not squared, which sets coefficients to zero.
     fit_intercept : bool, default=True
         Whether to fit the intercept b, which is not penalised; otherwise it is 0.
     copy_X : bool, default=True
         Used only by scikit-learn's solvers; gpuml's never write to X.
     max_iter : int, default=1000
-        Bound on the sweeps over the features.
+        The most sweeps over the features.
     tol : float, default=1e-4
         A model has converged if its duality gap is at most tol times the mean square of the
         centred y, summed over targets.
     warm_start : bool, default=False
         Whether to start from the `coef_` of the last fit.
     random_state : int, RandomState instance, default=None
-        Only for ``selection="random"``.
+        Seed of the order of features with ``selection="random"``; otherwise unused.
     selection : {"cyclic", "random"}, default="cyclic"
         "random" runs scikit-learn's fit, for data in CPU memory.
 
@@ -142,22 +143,23 @@ class MultiTaskElasticNet(_MultiTask, sk.MultiTaskElasticNet):
     sparse_coef_ : scipy.sparse array of shape (n_targets, n_features)
         `coef_` in CPU memory.
     n_iter_ : int
-        Sweeps.
+        Number of sweeps.
     dual_gap_ : float
         Duality gap of the objective.
     eps_ : float
-        `tol` times the sum of squares of the centred y, each times its weight.
+        `tol` times the weighted sum of squares of the centred y.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.
 
     See Also
     --------
-    ElasticNet : Each target by itself.
+    ElasticNet : Fits each target independently.
 
     Notes
     -----
-    Rows in CPU memory that are fewer than the features, and sparse ones, are scikit-learn's work.
+    scikit-learn does the work for sparse data, and for data in CPU memory with fewer rows than
+    features.
 
     References
     ----------
@@ -183,7 +185,7 @@ class MultiTaskLasso(_MultiTask, sk.MultiTaskLasso):
     .. math:: \frac{1}{2 \sum_i v_i} \sum_i v_i \, |y_i - W x_i - b|^2
               + \alpha \sum_j |W_j|_2
 
-    with weights v (1 if not given), as `MultiTaskElasticNet` does, which see.
+    with weights v (1 if not given). For solver and device, see `MultiTaskElasticNet`.
 
     Parameters
     ----------
@@ -207,7 +209,7 @@ class MultiTaskLasso(_MultiTask, sk.MultiTaskLasso):
     n_iter_ : int
     dual_gap_ : float
     eps_ : float
-        All as of `MultiTaskElasticNet`.
+        All as for `MultiTaskElasticNet`.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.
@@ -291,17 +293,17 @@ class _MultiTaskCV(SparseCV):
 class MultiTaskLassoCV(_MultiTaskCV, sk.MultiTaskLassoCV):
     r"""`MultiTaskLasso` with `alpha` chosen by cross-validation.
 
-    Of the given alphas, the one with the smallest mean over splits and targets of the held-out mean
-    squared error is taken, and fitted to all rows. All alphas are fitted on all splits and scored
-    from one pass over the rows.
+    The chosen alpha has the smallest mean squared error on held-out rows, averaged over splits and
+    targets; it is then fitted to all rows. All alphas are fitted on all splits and scored from one
+    pass over the rows.
 
     Parameters
     ----------
     eps : float, default=1e-3
-        Smallest alpha of a grid as a share of the largest.
+        Ratio of the smallest to the largest alpha of a grid.
     alphas : int or array-like, default=100
-        A number makes a geometric grid of so many alphas, down from the smallest that sets all
-        coefficients to zero.
+        The alphas to compare. An int is the size of a geometric grid, whose largest alpha is the
+        smallest that sets all coefficients to zero.
     fit_intercept : bool, default=True
     max_iter : int, default=1000
     tol : float, default=1e-4
@@ -323,8 +325,8 @@ class MultiTaskLassoCV(_MultiTaskCV, sk.MultiTaskLassoCV):
     alphas_ : array of shape (n_alphas,)
         From large to small.
     mse_path_ : array of shape (n_alphas, n_splits)
-        Held-out mean squared errors, weighted where the fit is. This and `alphas_` are float64, in
-        the library and on the device of X.
+        Mean squared errors on held-out rows, weighted if the fit is. This and `alphas_` are
+        float64, in the library and on the device of X.
     coef_ : array of shape (n_targets, n_features)
     intercept_ : float or array of shape (n_targets,)
     dual_gap_ : float
@@ -352,12 +354,12 @@ class MultiTaskLassoCV(_MultiTaskCV, sk.MultiTaskLassoCV):
 class MultiTaskElasticNetCV(_MultiTaskCV, sk.MultiTaskElasticNetCV):
     r"""`MultiTaskElasticNet` with `alpha` and `l1_ratio` chosen by cross-validation.
 
-    As `MultiTaskLassoCV`, with every l1_ratio too; a grid of alphas is made for each.
+    As `MultiTaskLassoCV`, for every `l1_ratio` too; each has its own grid of alphas.
 
     Parameters
     ----------
     l1_ratio : float or array-like of floats in [0, 1], default=0.5
-        0 needs a list of `alphas`.
+        The shares to compare; see `MultiTaskElasticNet`. 0 needs a list of `alphas`.
     eps : float, default=1e-3
     alphas : int or array-like, default=100
     fit_intercept : bool, default=True
@@ -376,9 +378,9 @@ class MultiTaskElasticNetCV(_MultiTaskCV, sk.MultiTaskElasticNetCV):
     alpha_ : float
     l1_ratio_ : float
     alphas_ : array of shape (n_alphas,) or (n_l1_ratio, n_alphas)
-        From large to small; one row for all l1_ratios where `alphas` is a list.
+        From large to small. If `alphas` is a list, all l1_ratios share one row.
     mse_path_ : array of shape (n_alphas, n_splits) or (n_l1_ratio, n_alphas, n_splits)
-        Held-out mean squared errors.
+        Mean squared errors on held-out rows.
     coef_ : array of shape (n_targets, n_features)
     intercept_ : float or array of shape (n_targets,)
     dual_gap_ : float

@@ -1,4 +1,4 @@
-"""Least angle regression and matching pursuit whose path ends where held-out errors are least."""
+"""Least angle regression and matching pursuit, with the end of the path by cross-validation."""
 
 import warnings
 from typing import Any, ClassVar, Self
@@ -24,7 +24,7 @@ from gpuml.solvers.described import all_rows, training_parts
 
 
 class _PathCV(Choosing, LinearPredictor):
-    """Fitting of these classes: paths of all splits and their held-out errors, from one pass."""
+    """Shared fitting: paths of all splits and their held-out errors, from one pass."""
 
     cv: Any
     fit_intercept: bool
@@ -33,17 +33,17 @@ class _PathCV(Choosing, LinearPredictor):
         return obstacle_of_rows(X)
 
     def _final(self, **params: Any) -> FromSums:
-        """An estimator that fits the chosen model, of these parameters."""
+        """The estimator that fits the chosen model, with these parameters."""
         raise NotImplementedError
 
     def _coefficients(self, parts: list) -> tuple[np.ndarray | None, np.ndarray]:
-        """Alphas (A,), if these are what models differ in, and models (A, S, p) of all splits."""
+        """Alphas (A,), or None if models have none, and models (A, S, p) of all splits."""
         raise NotImplementedError
 
     def _attributes(
         self, alphas: np.ndarray | None, errors: np.ndarray, batch: Any
     ) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Fitted attributes, and parameters of the chosen model, of held-out errors (A, S)."""
+        """Fitted attributes, and parameters of the chosen model, from held-out errors (A, S)."""
         raise NotImplementedError
 
     def _choose(self, X, y, sample_weight):
@@ -77,7 +77,7 @@ def _is_none(*_):
 
 
 class _LarsCV(_PathCV):
-    """Fitting of `LarsCV` and `LassoLarsCV`, whose parameters these are."""
+    """Fitting of `LarsCV` and `LassoLarsCV`."""
 
     method: str
     positive: bool
@@ -97,8 +97,8 @@ class _LarsCV(_PathCV):
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         **params : dict
-            For the splitter, where scikit-learn's metadata routing is enabled; then scikit-learn
-            does the work.
+            Parameters for the splitter, if scikit-learn's metadata routing is enabled. scikit-learn
+            then does the work.
 
         Returns
         -------
@@ -143,7 +143,7 @@ class _LarsCV(_PathCV):
 
 
 def _between(path, alphas):
-    """Models (A, p) of a path at alphas: linear between its steps, constant beyond them."""
+    """Models (A, p) of a path at some alphas: linear between steps, constant beyond them."""
     knots, coef = path.alphas[::-1], path.coef.T[::-1]
     if knots[0] != 0:
         knots, coef = np.r_[0.0, knots], np.concatenate([coef[:1], coef])
@@ -173,11 +173,11 @@ class LarsCV(_LarsCV, sk.LarsCV):
     fit_intercept : bool, default=True
         Whether to fit the intercept b; otherwise it is 0.
     verbose : bool or int, default=False
-        From 2 on, steps are printed.
+        From 2 on, `fit` prints each step.
     max_iter : int, default=500
-        Bound on the steps of each path.
+        The most steps of each path.
     precompute : bool or "auto", default="auto"
-        Without effect: moments are always used.
+        Has no effect: moments are always used.
     cv : int, splitter or iterable of index pairs, default=None
         None is 5-fold without shuffling.
     max_n_alphas : int, default=1000
@@ -185,24 +185,26 @@ class LarsCV(_LarsCV, sk.LarsCV):
     n_jobs : int, default=None
         Used only if scikit-learn does the work.
     eps : float, default=2.2e-16
-        Least diagonal of the Cholesky factor.
+        The least diagonal entry of the Cholesky factor.
     copy_X : bool, default=True
         Used only if scikit-learn does the work.
 
     Attributes
     ----------
     alpha_ : float
+        The chosen alpha.
     cv_alphas_ : array of shape (n_cv_alphas,)
+        The compared alphas, from small to large.
     mse_path_ : array of shape (n_cv_alphas, n_splits)
-        Held-out mean squared errors. This and `cv_alphas_` are float64, in the library and on the
-        device of X.
+        Mean squared errors on held-out rows. This and `cv_alphas_` are float64, in the library and
+        on the device of X.
     coef_ : array of shape (n_features,)
     intercept_ : float or array of shape ()
     alphas_ : array of shape (n_steps + 1,)
     active_ : list of ints
     coef_path_ : array of shape (n_features, n_steps + 1)
     n_iter_ : int
-        These are as of `Lars`.
+        This and the five attributes above are as for `Lars`.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.
@@ -233,8 +235,8 @@ class LarsCV(_LarsCV, sk.LarsCV):
 class LassoLarsCV(_LarsCV, sk.LassoLarsCV):
     r"""Lasso by least angle regression, with `alpha` chosen by cross-validation.
 
-    As `LarsCV`, on paths from which features may leave again. The alphas that are compared are
-    those at which the models of the splits change, and no grid.
+    As `LarsCV`, with paths on which features may leave the model again. The compared alphas are not
+    a grid, but those at which a feature joins or leaves the model of a split.
 
     Parameters
     ----------
@@ -262,14 +264,14 @@ class LassoLarsCV(_LarsCV, sk.LassoLarsCV):
     active_ : list of ints
     coef_path_ : array of shape (n_features, n_steps + 1)
     n_iter_ : int
-        All as of `LarsCV`.
+        All as for `LarsCV`.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.
 
     See Also
     --------
-    LassoCV : On a grid of alphas, and with weights.
+    LassoCV : Compares a grid of alphas, and takes sample weights.
 
     References
     ----------
@@ -301,12 +303,12 @@ class OrthogonalMatchingPursuitCV(_PathCV, sk.OrthogonalMatchingPursuitCV):
     Parameters
     ----------
     copy : bool, default=True
-        Without effect: X is never written to.
+        Has no effect: X is never written to.
     fit_intercept : bool, default=True
         Whether to fit the intercept b; otherwise it is 0.
     max_iter : int, default=None
-        Largest number of features to try. None is a tenth of the features, but at least 5 (or all,
-        if there are fewer).
+        Largest number of features to try. None means a tenth of the features, but at least 5 (or
+        all, if there are fewer).
     cv : int, splitter or iterable of index pairs, default=None
         None is 5-fold without shuffling.
     n_jobs : int, default=None
@@ -319,7 +321,7 @@ class OrthogonalMatchingPursuitCV(_PathCV, sk.OrthogonalMatchingPursuitCV):
     n_nonzero_coefs_ : int
         The chosen number of features.
     n_iter_ : int
-        Features of the model.
+        Number of features in the model.
     coef_ : array of shape (n_features,)
         In the library, on the device and of the dtype of X.
     intercept_ : float or array of shape ()
@@ -350,11 +352,11 @@ class OrthogonalMatchingPursuitCV(_PathCV, sk.OrthogonalMatchingPursuitCV):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Of at least two features.
+            With at least two features.
         y : array-like of shape (n_samples,)
         **fit_params : dict
-            For the splitter, where scikit-learn's metadata routing is enabled; then scikit-learn
-            does the work.
+            Parameters for the splitter, if scikit-learn's metadata routing is enabled. scikit-learn
+            then does the work.
 
         Returns
         -------
@@ -381,7 +383,7 @@ class OrthogonalMatchingPursuitCV(_PathCV, sk.OrthogonalMatchingPursuitCV):
         size = self.max_iter or min(max(int(0.1 * p), 5), p)
         paths = [pursuit_of(one, 0, n_nonzero_coefs=size) for one in parts]
         least = min(path.shape[1] for path in paths)
-        # Where a part has no feature to begin with, all are compared at their start.
+        # If a split has no feature to start with, all are compared at their start, with none.
         steps = slice(1 if least > 1 else 0, least)
         return None, np.stack([path[:, steps].T for path in paths], axis=1)
 

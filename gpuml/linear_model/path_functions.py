@@ -1,4 +1,4 @@
-"""Least angle regression and orthogonal matching pursuit as functions of arrays of any library."""
+"""Least angle regression and orthogonal matching pursuit, as functions of any library's arrays."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from sklearn import linear_model as sk
 
 from gpuml._arrays import Place, as_array, is_array, is_foreign, is_numpy, move, place_of, to_host
 
-# As a default it has to look like scikit-learn's.
+# As a default, it must print like scikit-learn's.
 MACHINE_EPS = np.finfo(float).eps
 
 
@@ -30,12 +30,12 @@ def lars_path(
 ):
     r"""Path of least angle regression, or of the lasso, for centred data.
 
-    With ``method="lasso"`` these are the minimisers of
-    :math:`\frac{1}{2n} |y - X w|^2 + \alpha |w|_1` at every :math:`\alpha` where a feature comes or
-    leaves; they are linear in between.
+    With ``method="lasso"``, the coefficients minimise
+    :math:`\frac{1}{2n} |y - X w|^2 + \alpha |w|_1` at every :math:`\alpha` where a feature joins or
+    leaves the model; between these they are linear in :math:`\alpha`.
 
-    Arrays in CPU memory are scikit-learn's work. Of arrays on a device, `Gram` and `Xy` are
-    computed there in float64, however many features there are; steps take place in CPU memory.
+    scikit-learn does the work for arrays in CPU memory. For arrays on a device, `Gram` and `Xy` are
+    computed there in float64, however many features there are, and the steps in CPU memory.
 
     Parameters
     ----------
@@ -44,23 +44,25 @@ def lars_path(
     Xy : array of shape (n_features,), default=None
         ``X.T @ y``.
     Gram : None, "auto", bool or array of shape (n_features, n_features), default=None
-        ``X.T @ X``. Other values are for rows in CPU memory.
+        ``X.T @ X``, if you have it. Values other than arrays matter only for X in CPU memory.
     max_iter : int, default=500
-        Bound on the steps.
+        The most steps.
     alpha_min : float, default=0
-        Where the path ends.
+        The alpha at which the path ends.
     method : {"lar", "lasso"}, default="lar"
+        "lar" for least angle regression, "lasso" for the lasso.
     copy_X, copy_Gram : bool, default=True
-        Only for arrays in CPU memory.
+        Used only for arrays in CPU memory.
     eps : float, default=2.2e-16
-        Least diagonal of the Cholesky factor.
+        The least diagonal entry of the Cholesky factor.
     verbose : int, default=0
-        From 2 on, steps are printed.
+        From 2 on, the function prints each step.
     return_path : bool, default=True
-        Whether to return all steps, or the last one.
+        Whether to return all steps, or only the last one.
     return_n_iter : bool, default=False
+        Whether to return `n_iter` too.
     positive : bool, default=False
-        Whether coefficients must be non-negative; for ``method="lasso"``.
+        Whether coefficients must be non-negative; only for ``method="lasso"``.
 
     Returns
     -------
@@ -70,7 +72,7 @@ def lars_path(
         Features at the end of the path.
     coefs : array of shape (n_features, n_steps + 1), or (n_features,)
     n_iter : int
-        Only with `return_n_iter`.
+        Number of steps. Only with `return_n_iter`.
 
     Raises
     ------
@@ -79,7 +81,7 @@ def lars_path(
 
     See Also
     --------
-    Lars, LassoLars : Estimators of such paths.
+    Lars, LassoLars : Estimators that follow these paths.
 
     References
     ----------
@@ -133,9 +135,9 @@ def lars_path_gram(
     return_n_iter=False,
     positive=False,
 ):
-    """Path of `lars_path`, from products of the columns.
+    """Path of `lars_path`, from the Gram matrix of the features.
 
-    Arrays on a device are brought to CPU memory, where steps take place; results go back.
+    Arrays on a device are copied to CPU memory for the steps; results return to the device.
 
     Parameters
     ----------
@@ -144,7 +146,7 @@ def lars_path_gram(
     Gram : array of shape (n_features, n_features)
         ``X.T @ X``.
     n_samples : int
-        Rows that these are sums of.
+        Number of rows of X.
     max_iter, alpha_min, method, copy_X, eps, copy_Gram, verbose
         As for `lars_path`.
     return_path, return_n_iter, positive
@@ -204,37 +206,39 @@ def orthogonal_mp(
 ):
     r"""Orthogonal matching pursuit for centred data.
 
-    Minimises :math:`|y - X w|^2` over w with at most `n_nonzero_coefs` coefficients, or takes
-    features in until it is at most `tol`; each step takes the one with the largest
-    :math:`|x_j^\top (y - X w)|`.
+    Each step adds the feature with the largest :math:`|x_j^\top (y - X w)|` to the model, and
+    minimises :math:`|y - X w|^2` over the coefficients w of its features. Steps end when the model
+    has `n_nonzero_coefs` features, or when :math:`|y - X w|^2` is at most `tol`.
 
-    Arrays in CPU memory are scikit-learn's work. Of arrays on a device, sums over the rows are
-    computed there in float64; steps take place in CPU memory.
+    scikit-learn does the work for arrays in CPU memory. For arrays on a device, sums over the rows
+    are computed there in float64, and the steps in CPU memory.
 
     Parameters
     ----------
     X : array of shape (n_samples, n_features)
-        With columns of norm 1, if they are to be treated alike.
+        Scale the columns to norm 1 if no feature should be preferred.
     y : array of shape (n_samples,) or (n_samples, n_targets)
     n_nonzero_coefs : int, default=None
-        None is a tenth of the features, if `tol` is None.
+        Number of features in the model. None means a tenth of the features of X, but at least 1.
+        Ignored if you set `tol`.
     tol : float, default=None
-        Bound on the sum of squared residuals; then `n_nonzero_coefs` does not matter.
+        Bound on the sum of squared residuals.
     precompute : "auto" or bool, default=False
-        Only for rows in CPU memory; sums are always used on devices.
+        Used only for X in CPU memory; on a device, sums are always used.
     copy_X : bool, default=True
-        Only for rows in CPU memory.
+        Used only for X in CPU memory.
     return_path : bool, default=False
         Whether to return coefficients after each step.
     return_n_iter : bool, default=False
+        Whether to return `n_iters` too.
 
     Returns
     -------
     coef : array of shape (n_features,) or (n_features, n_targets)
-        In the library, on the device and of the dtype of X; with `return_path` there is one more
-        axis, of steps.
+        In the library, on the device and of the dtype of X. With `return_path`, the last axis is
+        that of the steps.
     n_iters : int or list of n_targets ints
-        Features in the models. Only with `return_n_iter`.
+        Number of features in the model. Only with `return_n_iter`.
 
     Raises
     ------
@@ -287,9 +291,9 @@ def orthogonal_mp_gram(
     return_path=False,
     return_n_iter=False,
 ):
-    """Orthogonal matching pursuit, from products of the columns.
+    """Orthogonal matching pursuit, from the Gram matrix of the features.
 
-    Arrays on a device are brought to CPU memory, where steps take place; results go back.
+    Arrays on a device are copied to CPU memory for the steps; results return to the device.
 
     Parameters
     ----------
@@ -300,19 +304,19 @@ def orthogonal_mp_gram(
     n_nonzero_coefs, tol
         As for `orthogonal_mp`.
     norms_squared : array of shape (n_targets,), default=None
-        Sums of squares of the targets, which `tol` needs.
+        Sums of squares of the targets; needed if you set `tol`.
     copy_Gram, copy_Xy : bool, default=True
-        Only for arrays in CPU memory.
+        Used only for arrays in CPU memory.
     return_path, return_n_iter
         As for `orthogonal_mp`.
 
     Returns
     -------
     coef : array of shape (n_features,) or (n_features, n_targets)
-        In the library, on the device and of the dtype of `Gram`; with `return_path` there is one
-        more axis, of steps.
+        In the library, on the device and of the dtype of `Gram`. With `return_path`, the last axis
+        is that of the steps.
     n_iters : int or list of n_targets ints
-        Only with `return_n_iter`.
+        Number of features in the model. Only with `return_n_iter`.
 
     Raises
     ------
@@ -348,7 +352,7 @@ def _float64(values: Any, place: Place) -> Any:
 
 
 def _back(found: Any, like: Any) -> Any:
-    """Results, arrays where another one is and of its dtype, unless that is in CPU memory."""
+    """Results with arrays on the device and of the dtype of `like`, if that is on a device."""
     if isinstance(found, tuple):
         return tuple(_back(each, like) for each in found)
     if not is_numpy(found) or not is_foreign(like):

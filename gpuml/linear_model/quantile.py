@@ -1,4 +1,4 @@
-"""Quantile regression on the device of its data."""
+"""Quantile regression on the device of the data."""
 
 from typing import Any, ClassVar
 
@@ -19,29 +19,29 @@ class QuantileRegressor(LinearPredictor, BySplit, sk.QuantileRegressor):
     .. math:: \frac{1}{\sum_i s_i} \sum_i s_i \, \rho_q(y_i - w \cdot x_i - b) + \alpha |w|_1,
               \qquad \rho_q(r) = \max(q r, (q - 1) r)
 
-    with weights s (1 if not given), q = `quantile` and :math:`\alpha` = `alpha`. The minimum is
-    that of the linear program, as scikit-learn finds it: an interior-point method with some twenty
-    second moments of the rows, and then the vertex, so that coefficients are 0 exactly. Of many
-    rows, a sample tells which are near the plane; of the others only the side matters, which is
-    looked at again in the end.
+    with weights s (1 if not given), q = `quantile` and :math:`\alpha` = `alpha`. As in
+    scikit-learn, the solution is that of a linear program: an interior-point method, with about
+    twenty weighted Gram matrices of the features, comes close to it, and a last step moves to the
+    vertex, where coefficients are exactly 0. With many rows, a fit to a sample finds the rows near
+    the plane. Of the other rows only their side of the plane matters, which is checked at the end.
 
     The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
     lists; CuPy, torch and other device arrays stay on theirs. The fit is in float64. In a
-    `gpuml.model_selection` search, the training rows of a split are taken once for all candidates.
+    `gpuml.model_selection` search, the training rows of a split are copied once for all candidates.
 
     Parameters
     ----------
     quantile : float in (0, 1), default=0.5
-        Share of the targets that are to be below the predictions.
+        The quantile to predict: the share of targets below the predictions.
     alpha : float >= 0, default=1.0
-        Strength of the penalty, in units of the mean loss.
+        Strength of the penalty, which is added to the mean loss.
     fit_intercept : bool, default=True
         Whether to fit the intercept b, which is not penalised; otherwise it is 0.
     solver : {"highs", "highs-ds", "highs-ipm", "revised simplex"}, default="highs"
-        "highs" is gpuml's for dense rows. scikit-learn does the others, and sparse rows, in CPU
-        memory.
+        "highs" runs gpuml's solver for dense rows. With the other solvers, and for sparse rows,
+        scikit-learn does the work in CPU memory.
     solver_options : dict, default=None
-        Only for scikit-learn's solvers, which are used if it is given.
+        Options of scikit-learn's solver. If you set them, scikit-learn does the work.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class QuantileRegressor(LinearPredictor, BySplit, sk.QuantileRegressor):
 
     See Also
     --------
-    HuberRegressor : Means that outliers do not pull away.
+    HuberRegressor : Predicts means, and is robust to outliers.
 
     References
     ----------
@@ -111,7 +111,7 @@ class QuantileRegressor(LinearPredictor, BySplit, sk.QuantileRegressor):
 
     def _start_of_all(self, models, candidate):
         if models.folds.frame is not None:
-            return None  # in frames that differ the same numbers are other models
+            return None  # in the coordinates of another split, the same numbers are another model
         coef, level = (
             to_host(a[candidate, :, 0, ...])
             for a in (models.responses.coef, models.responses.intercept)
@@ -120,7 +120,7 @@ class QuantileRegressor(LinearPredictor, BySplit, sk.QuantileRegressor):
 
 
 def _rows_of(data, candidates, start):
-    """What the solver is given of a training part."""
+    """A training part as the solver takes it."""
     total = float(namespace(data.weight).sum(data.weight))
     penalties = [data.penalties(float(each["alpha"]) * total / data.scale) for each in candidates]
     quantiles = np.asarray([float(each["quantile"]) for each in candidates])

@@ -1,4 +1,4 @@
-"""Tweedie regression on the device of its data."""
+"""Tweedie regression on the device of the data."""
 
 from typing import ClassVar
 
@@ -18,16 +18,16 @@ class TweedieRegressor(GeneralizedLinear, sk.TweedieRegressor):
               + \alpha \rho \, |w|_1 + \frac{\alpha (1 - \rho)}{2} |w|_2^2
 
     with p = `power`, weights s (1 if not given), :math:`\alpha` = `alpha` and :math:`\rho` =
-    `l1_ratio`. A power of the exponent 0 over 0 stands for a logarithm. Means are
-    :math:`\mu_i = e^{w \cdot x_i + b}` (`link` "log") or :math:`w \cdot x_i + b` ("identity").
-    Powers of 1 to 2 with logarithms, and of 0 to 1 without, make the objective convex; of others
-    it may have several minima, and the fit ends in the one that steps from the mean of y lead to,
-    as scikit-learn's does.
+    `l1_ratio`. Where an exponent is 0, :math:`\log \mu_i` takes the place of its fraction. The
+    means are :math:`\mu_i = e^{w \cdot x_i + b}` (`link` "log") or :math:`w \cdot x_i + b`
+    ("identity"). The objective is convex for powers from 1 to 2 with the link "log", and from 0 to
+    1 with "identity". For other powers it may have several minima; as in scikit-learn, the fit
+    finds the one that its steps reach from the mean of y.
 
     The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
-    lists; CuPy, torch and other device arrays stay on theirs. Float32 rows stay float32; sums over
-    them and coefficients are float64 until the end. Sparse matrices of SciPy and CuPy are
-    multiplied and never made dense.
+    lists; CuPy, torch and other device arrays stay on theirs. float32 rows stay float32, but sums
+    over rows and coefficients are float64 until the fit ends. Sparse matrices of SciPy and CuPy
+    stay sparse.
 
     In a `gpuml.model_selection` search, all values of `alpha`, `l1_ratio` and `fit_intercept` are
     fitted on all splits in the same passes over the rows.
@@ -35,35 +35,35 @@ class TweedieRegressor(GeneralizedLinear, sk.TweedieRegressor):
     Parameters
     ----------
     power : float, default=0
-        Power of the mean that the variance grows with: 0 for least squares, 1 for counts (y at
+        The variance grows with this power of the mean: 0 for least squares, 1 for counts (y at
         least 0), between 1 and 2 for sums of a random number of positive terms (y at least 0), 2
         for `GammaRegressor` (y above 0), 3 for inverse Gaussian targets (y above 0).
     alpha : float >= 0, default=1
-        Strength of the penalty, in units of the mean loss.
+        Strength of the penalty, which is added to the mean loss.
     fit_intercept : bool, default=True
         Whether to fit the intercept b, which is not penalised; otherwise it is 0.
     link : {"auto", "identity", "log"}, default="auto"
-        What the margin is of the mean; "auto" takes "identity" for `power` <= 0, and else "log".
-        "identity" with another `power` than 0 has means above 0 only.
+        The function of the mean that is linear in X. "auto" means "identity" if `power` <= 0, else
+        "log". With "identity" and a `power` other than 0, all means must be above 0.
     solver : {"lbfgs", "newton-cholesky"}, default="lbfgs"
         - "lbfgs": quasi-Newton steps, preconditioned by the Hessian of a sample of rows
-          wherever those are worth their cost.
+          where that is worth its cost.
         - "newton-cholesky": Newton steps with the Hessian of all rows; for few features.
 
-        With an l1 part both take proximal Newton steps.
+        With an l1 part, both take proximal Newton steps.
     max_iter : int, default=100
-        Bound on the passes over all rows.
+        The most passes over all rows.
     tol : float, default=1e-4
-        Iterations end when no component of the gradient (with an l1 part: of the least subgradient)
-        of the objective above is larger, and, without an l1 part, the next step promises to lower
-        the objective by no more than ``10 tol^2``.
+        Iterations end when no component of the gradient of the objective above exceeds `tol` and
+        the next step is predicted to lower the objective by at most ``10 tol^2``. With an l1 part,
+        they end when no component of the smallest subgradient exceeds `tol`.
     warm_start : bool, default=False
-        Whether to begin at the coefficients of the last fit.
+        Whether to start from the coefficients of the last fit.
     verbose : int, default=0
-        Without effect.
+        Has no effect.
     l1_ratio : float in [0, 1], default=0.0
-        Share of the l1 part, which makes coefficients zero. scikit-learn's class has no such
-        parameter.
+        Share of the l1 part, which sets coefficients to zero. scikit-learn's class does not have
+        this parameter.
 
     Attributes
     ----------
@@ -79,9 +79,9 @@ class TweedieRegressor(GeneralizedLinear, sk.TweedieRegressor):
 
     See Also
     --------
-    PoissonRegressor : The power 1.
-    GammaRegressor : The power 2.
-    Ridge : Least squares, from one pass.
+    PoissonRegressor : The power 1, for counts.
+    GammaRegressor : The power 2, for positive targets.
+    Ridge : Least squares, in one pass over the rows.
 
     References
     ----------

@@ -1,4 +1,4 @@
-"""A Gaussian mixture, and searches that fit all candidates on all splits together."""
+"""A Gaussian mixture, which searches fit for all candidates on all splits together."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
@@ -32,7 +32,7 @@ PARAMS = (
     *("covariance_type", "init_params", "max_iter", "means_init", "n_components", "n_init"),
     *("precisions_init", "random_state", "reg_covar", "tol", "warm_start", "weights_init"),
 )
-# Steps that a run takes, about.
+# Typical number of EM steps in a run.
 TYPICAL_STEPS = 20
 ARRAYS = ("weights_", "means_", "precisions_cholesky_")
 
@@ -48,10 +48,10 @@ class GaussianMixture(Travels, MultifitEstimator, sk.GaussianMixture):
 
     The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
     lists; CuPy, torch and other device arrays stay on theirs. Sums over rows are float64. In a
-    `gpuml.model_selection` search, candidates of one `covariance_type` and all their
-    initialisations read each training part together, by products of the rows with all components,
-    and candidates of one integer `random_state` have their initialisations in common. The same seed
-    draws the numbers that scikit-learn draws.
+    `gpuml.model_selection` search, all candidates with the same `covariance_type` share their
+    passes over each training set, including all initialisations: each pass multiplies the rows with
+    all components. Candidates with the same integer `random_state` share initialisations. The same
+    seed draws the same numbers as in scikit-learn.
 
     Parameters
     ----------
@@ -69,43 +69,47 @@ class GaussianMixture(Travels, MultifitEstimator, sk.GaussianMixture):
     n_init : int, default=1
         Number of initialisations; the one that ends with the highest mean log density is kept.
     init_params : {"kmeans", "k-means++", "random", "random_from_data"}, default="kmeans"
-        How to choose the first components: clusters of k-means, rows chosen by k-means++, random
-        responsibilities ("random"), or random rows. Unlike scikit-learn's, all work on CuPy and
-        torch arrays.
+        How to choose the initial components: clusters of k-means, rows chosen by k-means++, random
+        responsibilities ("random"), or random rows. Unlike in scikit-learn, all of them work on
+        CuPy and torch arrays.
     weights_init : array-like of shape (n_components,), default=None
-        First weights.
+        Initial weights, instead of those of `init_params`.
     means_init : array-like of shape (n_components, n_features), default=None
-        First means.
+        Initial means, instead of those of `init_params`.
     precisions_init : array-like of the shape of `covariances_`, default=None
-        Inverses of the first covariances.
+        Inverses of the initial covariances, instead of those of `init_params`.
     random_state : int, RandomState instance or None, default=None
-        Draws the initialisations, and the rows of `sample`.
+        Seed of the initialisations, and of `sample`.
     warm_start : bool, default=False
         Whether `fit` starts from the components of the last fit.
     verbose : int, default=0
-        Whether `fit` prints its steps; searches then fit one by one.
+        Whether `fit` prints its steps; searches then fit candidates one by one.
     verbose_interval : int, default=10
-        Steps from one line to the next.
+        Number of steps between printed lines.
 
     Attributes
     ----------
     weights_ : array of shape (n_components,)
-        This and the arrays below are in the library, on the device and of the dtype of X.
+        Weights of the components. All arrays are in the library, on the device and of the dtype of
+        X.
     means_ : array of shape (n_components, n_features)
+        Means of the components.
     covariances_ : array
         Of shape (n_components, n_features, n_features) for "full", (n_features, n_features) for
         "tied", (n_components, n_features) for "diag" and (n_components,) for "spherical".
     precisions_ : array
-        Their inverses, of the same shape.
+        Inverses of the covariances, of the same shape.
     precisions_cholesky_ : array
-        Upper triangular U with the precision ``U U'``; square roots of precisions for "diag" and
-        "spherical".
+        Upper triangular matrices U with the precisions ``U U'``; for "diag" and "spherical", the
+        square roots of the precisions.
     converged_ : bool
+        Whether the best run converged.
     n_iter_ : int
+        Number of steps of the best run.
     lower_bound_ : float
         The mean log density before the last step.
     lower_bounds_ : list of float
-        The same of each step.
+        The mean log density before each step.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.
@@ -117,8 +121,9 @@ class GaussianMixture(Travels, MultifitEstimator, sk.GaussianMixture):
 
     Notes
     -----
-    Products of pairs of features lose digits where a component is small next to its distance from
-    the mean of the rows. Such components are found, and worked on by differences to their means.
+    Products of pairs of features lose digits if a component is small compared with its distance
+    from the mean of the rows. gpuml detects such components, and computes with differences to their
+    means instead.
 
     References
     ----------
@@ -156,8 +161,8 @@ class GaussianMixture(Travels, MultifitEstimator, sk.GaussianMixture):
         Raises
         ------
         ValueError
-            For input that scikit-learn's class rejects, and for components whose covariance is
-            not positive definite. A failed fit leaves the estimator as it was.
+            For input that scikit-learn's class rejects, or if the covariance of a component is not
+            positive definite. A failed fit leaves the estimator as it was.
         """
         with unchanged_on_error(self), small_arrays():
             batch = self.multifit_batch(X)
@@ -175,7 +180,7 @@ class GaussianMixture(Travels, MultifitEstimator, sk.GaussianMixture):
         return self
 
     def fit_predict(self, X, y=None):
-        """Fit the mixture and tell the most probable component of each row.
+        """Fit the mixture and return the most probable component of each row.
 
         Parameters
         ----------
@@ -185,6 +190,7 @@ class GaussianMixture(Travels, MultifitEstimator, sk.GaussianMixture):
         Returns
         -------
         labels : array of shape (n_samples,)
+            In the library and on the device of X.
         """
         return self.fit(X).predict(X)
 
@@ -192,7 +198,7 @@ class GaussianMixture(Travels, MultifitEstimator, sk.GaussianMixture):
         return {name: changed.get(name, getattr(self, name)) for name in PARAMS}
 
     def _mixture(self, batch: Batch) -> Mixture:
-        """The fitted mixture, where a batch is worked on."""
+        """The fitted mixture, on the compute device of a batch."""
         xp = batch.work.xp
         weights, means, covariances = (
             xp.astype(move(as_array(a), batch.work), xp.float64)
@@ -204,20 +210,20 @@ class GaussianMixture(Travels, MultifitEstimator, sk.GaussianMixture):
     # ------------------------------------------------------------ searches
 
     def multifit_obstacle(self, X: Any) -> str | None:
-        """Why candidates are fitted one by one."""
+        """Why candidates are fitted one by one; None if they can be fitted together."""
         if self.verbose:
             return f"verbose={self.verbose!r}"
         return "sparse X" if is_sparse(as_array(X)) else None
 
     def multifit_batch(self, X: Any, y: Any = None, sample_weight: Any = None) -> Batch:
-        """Check the rows of a fit or a search and bring them to where they are worked on."""
+        """Check the rows of a fit or a search and move them to their compute device."""
         X = check_rows(self, X, reset=True, dtype=["float64", "float32"])
         return resident_rows(X, current_settings().device)
 
     def multifit_work(
         self, n_rows: int, n_features: int, n_targets: int, n_models: int
     ) -> tuple[int | None, float]:
-        """About the products of rows and components; the rows decide how many passes there are."""
+        """Approximate flops of products of rows and components; the number of passes is unknown."""
         width = n_features**2 if self.covariance_type == "full" else 2 * n_features
         flops = 4.0 * n_rows * width * self.n_components
         return None, n_models * self.n_init * TYPICAL_STEPS * flops
@@ -243,10 +249,10 @@ class GaussianMixture(Travels, MultifitEstimator, sk.GaussianMixture):
                 advance(split.n_train)
         return MixtureStack(folds, params, fits)
 
-    # ------------------------------------------------------------ what is said of rows
+    # ------------------------------------------------------------ densities and labels of rows
 
     def _joints(self, X: Any, method: str) -> tuple[Array, Any]:
-        """Float64 (n, k) of rows, where they are, and the dtype of results."""
+        """Joint log densities of rows and components, float64 (n, k), and the dtype of results."""
         check_is_fitted(self)
         X = as_array(X)
         if is_array(X):
@@ -259,7 +265,7 @@ class GaussianMixture(Travels, MultifitEstimator, sk.GaussianMixture):
         return log_joints(X, weights, means, factors, self.covariance_type), X.dtype
 
     def score_samples(self, X):
-        """Logarithm of the density of each row.
+        """Log density of each row.
 
         Parameters
         ----------
@@ -274,7 +280,7 @@ class GaussianMixture(Travels, MultifitEstimator, sk.GaussianMixture):
         return namespace(joints).astype(log_densities(joints), dtype, copy=False)
 
     def score(self, X, y=None):
-        """Mean logarithm of the density over rows.
+        """Mean log density of the rows.
 
         Parameters
         ----------
@@ -304,7 +310,7 @@ class GaussianMixture(Travels, MultifitEstimator, sk.GaussianMixture):
         return namespace(joints).argmax(joints, axis=1)
 
     def predict_proba(self, X):
-        """Probabilities of the components of each row.
+        """Probability of each component for each row.
 
         Parameters
         ----------
@@ -320,16 +326,17 @@ class GaussianMixture(Travels, MultifitEstimator, sk.GaussianMixture):
         return xp.astype(xp.exp(joints - log_densities(joints)[:, None]), dtype, copy=False)
 
     def sample(self, n_samples=1):
-        """Draw rows from the mixture, in CPU memory.
+        """Draw rows from the mixture, with random numbers from NumPy.
 
         Parameters
         ----------
         n_samples : int, default=1
+            Number of rows.
 
         Returns
         -------
         X : array of shape (n_samples, n_features)
-            In the library and on the device of the means, as float64.
+            In the library and on the device of `means_`, as float64.
         y : array of shape (n_samples,)
             The component of each row.
         """
@@ -348,7 +355,7 @@ class GaussianMixture(Travels, MultifitEstimator, sk.GaussianMixture):
 
 
 class _Printed(Silent):
-    """Prints what scikit-learn's class prints of a fit."""
+    """Prints the same lines during a fit as scikit-learn's class."""
 
     def __init__(self, model: GaussianMixture):
         self._model: Any = model

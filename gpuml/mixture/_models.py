@@ -1,4 +1,4 @@
-"""Gaussian mixtures of all candidates on all splits, from readings of rows in common."""
+"""Gaussian mixtures of all candidates on all splits, fitted in shared passes over the rows."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -31,21 +31,21 @@ from gpuml.solvers.gaussians import (
 )
 from gpuml.solvers.mixtures import End, Run, begun, expectation_maximisation
 
-# Mean log densities of runs that came to the same mixture, next to their size.
+# Largest relative difference of the mean log densities of runs that found the same mixture.
 SAME = 1e-12
 STARTS = ("weights_init", "means_init", "precisions_init")
 
 
 @dataclass(frozen=True)
 class Mixture:
-    """A fitted mixture, in float64, where its rows were worked on.
+    """A fitted mixture, in float64, on the compute device of its rows.
 
     Attributes
     ----------
     kind : str
         The type of the covariances.
     weights, means, covariances, factors : arrays
-        Factors are those of `gpuml.solvers.gaussians`.
+        Factors are those of the precisions; see `gpuml.solvers.gaussians`.
     converged : bool
     bounds : list of float
         The mean log density at each step.
@@ -63,7 +63,7 @@ class Mixture:
         return precision_factors(self.covariances, self.kind)
 
     def joints(self, X: Array) -> Array:
-        """``log w_k + log N_k(x)`` (n, k) of rows, in float64, where these are."""
+        """``log w_k + log N_k(x)`` (n, k) of rows, in float64, on the device of the rows."""
         numbers = self.weights, self.means, self.factors
         weights, means, factors = (move(a, place_of(X)) for a in numbers)
         return log_joints(X, weights, means, factors, self.kind)
@@ -98,7 +98,7 @@ class MixtureStack(DensityStack):
 
     @property
     def n_passes(self) -> int:
-        """Steps of the mixture that took most of them, and the first one."""
+        """Steps of the longest run, and one more pass for its start."""
         return 1 + max(len(each.bounds) for fits in self.fits for each in fits)
 
     def log_likelihood(self, part: str) -> Array:
@@ -133,7 +133,7 @@ def attributes_at_home(found: Mixture, batch: Batch) -> dict[str, Any]:
 
 
 def rows_of(folds: Folds, split: int, part: str) -> Matrix:
-    """The "train" or "test" rows of a split, at the place of the work."""
+    """The "train" or "test" rows of a split, on the compute device."""
     batch = folds.batch
     if batch.holders is None:
         return matrix(_rows_here(folds, split, part))
@@ -167,7 +167,7 @@ def _log_density(X, fit):
 
 
 def _each(function, items, rows):
-    """A function of each item, by several threads where rows are in CPU memory."""
+    """A function of each item, in several threads if rows are in CPU memory."""
     if rows.is_divided or not place_of(rows.like).is_host or not may_limit_blas():
         return map(function, items)
     threads = blas_threads()
@@ -179,16 +179,16 @@ def _each(function, items, rows):
 
 
 class Silent:
-    """What is told of the fit of one mixture, and says nothing of it."""
+    """A listener to the fit of one mixture that prints nothing."""
 
     def begins(self, run: int) -> None:
-        """A run begins."""
+        """Called when a run begins."""
 
     def steps(self, n_iter: int, bound: float, change: float) -> None:
-        """A step was taken."""
+        """Called after a step."""
 
     def ends(self, bound: float, converged: bool) -> None:
-        """The run is over."""
+        """Called when the run ends."""
 
 
 def fitted(
@@ -204,21 +204,21 @@ def fitted(
     Parameters
     ----------
     params : list of dict
-        All parameters of the candidates.
+        All parameters of each candidate.
     randoms : list of RandomState, optional
-        That draw their starts; of copies of `random_state` where there are none.
+        Random numbers that draw the starts; by default those of copies of `random_state`.
     last : Mixture, optional
-        Where the one candidate begins, instead.
+        The mixture that a single candidate starts from, instead of drawing a start.
     told : Silent, optional
-        Told of the runs of the one candidate, which are made one after the other.
+        A listener to the runs of a single candidate, which then run one after the other.
 
     Raises
     ------
     ValueError
-        For starts that scikit-learn rejects, and where a covariance is not positive definite.
+        For starts that scikit-learn rejects, or if a covariance is not positive definite.
     """
     if randoms is None:
-        # Every fit of a search is of a clone, which has a copy.
+        # Each fit of a search fits a clone, which has a copy of the random state.
         randoms = [check_random_state(deepcopy(each["random_state"])) for each in params]
     given = [_given(each, rows) for each in params]
     drawn = [c for c, each in enumerate(given) if len(each) < len(STARTS) and last is None]
@@ -247,7 +247,7 @@ def _warn_of(mixture, params):
 
 
 def _given(params, rows):
-    """Starts that the user gives, checked, where sums over the rows are."""
+    """The initial values that the user passed, checked, on the compute device."""
     k, p, found = params["n_components"], rows.n_features, {}
     for name in STARTS:
         value = params[name]
@@ -313,7 +313,7 @@ class _Group:
         return float(namespace(like).finfo(like.dtype).eps)
 
     def _runs(self, last):
-        """Candidates of the runs, and the runs."""
+        """The candidate of each run, and the runs."""
         if last is not None:
             return [0], [self._run(0, self._inward(last), max(last.bounds[-1:], default=-np.inf))]
         owners = [c for c in self.candidates for _ in self.starts.get(c, [None])]
@@ -334,7 +334,7 @@ class _Group:
         return {r: self._kind.taken(found, np.asarray([at])) for at, r in enumerate(some)}
 
     def _run(self, c: int, found: Components | None, bound: float = -np.inf) -> Run:
-        """A run from its first components, in place of which are those that the user gives."""
+        """A run from its first components; values that the user passed replace them."""
         given, params = self.given[c], self.params[c]
         weights, means, covariances = (
             (None,) * 3 if found is None else (found.weights, found.means, found.covariances)
@@ -357,19 +357,19 @@ class _Group:
         means = self._space.means_outward(end.means)
         covariances = self._kind.outward(self._space, end.covariances)
         found = Mixture(self.name, end.weights, means, covariances, end.converged, end.bounds)
-        _ = found.factors  # here, where a candidate that fails is noticed
+        _ = found.factors  # raises its error here, where a failing candidate is noticed
         return found
 
 
 def _is_better(bounds: list[float], others: list[float]) -> bool:
-    """Whether a run ended higher than an earlier one, by more than rounding."""
+    """Whether a run ended with a higher bound than an earlier one, by more than rounding."""
     if not bounds:
-        return True  # of runs without a step, scikit-learn keeps the last
+        return True  # if runs take no step, scikit-learn keeps the last
     return bounds[-1] - others[-1] > SAME * max(1.0, abs(others[-1]))
 
 
 def _inverse(precisions: Array, kind: str) -> Array:
-    """Covariances of precisions."""
+    """Covariances from precisions."""
     if kind in ("diag", "spherical"):
         return 1.0 / precisions
     factors = factors_of_precisions(precisions, kind)

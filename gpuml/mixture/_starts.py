@@ -1,4 +1,4 @@
-"""Where runs of mixtures begin: shares of components in rows, by scikit-learn's random numbers."""
+"""Initial responsibilities of mixtures, drawn from the random numbers scikit-learn would draw."""
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,37 +15,37 @@ from gpuml.solvers._mixture_space import Matrix, here, mean_of
 from gpuml.solvers.clusters import Points, Run
 from gpuml.solvers.divided_clusters import DividedPoints
 
-# scikit-learn's defaults of k-means.
+# scikit-learn's defaults for k-means.
 MAX_ITER, TOL = 300, 1e-4
 BY_SEEDS = ("kmeans", "k-means++")
 
 
 @dataclass(frozen=True)
 class Labels:
-    """Each row is of one component."""
+    """Each row belongs to one component."""
 
     labels: Array
     size: int
     complete = True
 
     def shares(self, rows: slice) -> Array:
-        """Shares (k, m) of the components in some rows."""
+        """Responsibilities (k, m) of the components for some rows."""
         xp = namespace(self.labels)
         numbers = xp.arange(self.size, dtype=self.labels.dtype, device=device_of(self.labels))
         return xp.astype(self.labels[rows] == numbers[:, None], xp.float64)
 
     def at(self, like: Array) -> "Labels":
-        """The same, where rows are."""
+        """The same, on the device of `like`."""
         return Labels(here(self.labels, like), self.size)
 
     def part(self, first: int, stop: int) -> "Labels":
-        """The same of some of the rows."""
+        """The same for some of the rows."""
         return Labels(self.labels[first:stop], self.size)
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """Each component has one row, with the numbers (k,)."""
+    """Each component consists of one row; `numbers` (k,) are the numbers of these rows."""
 
     numbers: Array
     complete = False
@@ -55,23 +55,23 @@ class Chosen:
         return self.numbers.shape[0]
 
     def shares(self, rows: slice) -> Array:
-        """Shares (k, m) of the components in some rows."""
+        """Responsibilities (k, m) of the components for some rows."""
         xp, numbers = namespace(self.numbers), self.numbers
         some = xp.arange(rows.start, rows.stop, dtype=numbers.dtype, device=device_of(numbers))
         return xp.astype(some == numbers[:, None], xp.float64)
 
     def at(self, like: Array) -> "Chosen":
-        """The same, where rows are."""
+        """The same, on the device of `like`."""
         return Chosen(here(self.numbers, like))
 
     def part(self, first: int, stop: int) -> "Chosen":
-        """The same of some of the rows, of which the first has the number 0 then."""
+        """The same for some of the rows, counted from the first of them."""
         return Chosen(self.numbers - first)
 
 
 @dataclass(frozen=True)
 class Shares:
-    """Each component has a share (k, n) in each row."""
+    """Each component has a responsibility for each row, `values` (k, n)."""
 
     values: Array
     complete = True
@@ -81,15 +81,15 @@ class Shares:
         return self.values.shape[0]
 
     def shares(self, rows: slice) -> Array:
-        """Shares (k, m) of the components in some rows."""
+        """Responsibilities (k, m) of the components for some rows."""
         return self.values[:, rows]
 
     def at(self, like: Array) -> "Shares":
-        """The same, where rows are."""
+        """The same, on the device of `like`."""
         return Shares(here(self.values, like))
 
     def part(self, first: int, stop: int) -> "Shares":
-        """The same of some of the rows."""
+        """The same for some of the rows."""
         return Shares(self.values[:, first:stop])
 
 
@@ -99,17 +99,18 @@ Start = Labels | Chosen | Shares
 def starts_of(
     rows: Matrix, candidates: Sequence[Mapping[str, Any]], randoms: Sequence[Any]
 ) -> list[list[Start]]:
-    """Where each of the `n_init` runs of each candidate begins.
+    """The starts of the `n_init` runs of each candidate.
 
-    Candidates of one integer seed that differ in neither `init_params` nor `n_components` have
-    their starts in common.
+    Candidates with the same integer seed, `init_params` and `n_components` share their starts.
 
     Parameters
     ----------
     rows : Matrix
+        The training rows.
     candidates : list of dict
+        Parameters of each candidate.
     randoms : list of RandomState
-        Of each candidate, which draws its starts one after the other.
+        Random numbers of each candidate, which draw its starts one after the other.
     """
     drawn: dict[Hashable, list[Any]] = {}
     keys = []
@@ -123,7 +124,7 @@ def starts_of(
         keys.append(key)
         found = drawn.setdefault(key, [])
         if len(found) < params["n_init"]:
-            # Candidates of a seed have the same random numbers, one perhaps more of them.
+            # Candidates with one seed have the same random numbers; one may draw more of them.
             found[:] = [
                 _drawn(params, random, rows, run, cumulated, shares.dtype)
                 for run in range(params["n_init"])
@@ -163,7 +164,7 @@ def _variance(points):
 
 
 def _drawn(params, random, rows, run, cumulated, dtype):
-    """A start, or how k-means++ goes on with it: by its seeds as such or as those of k-means."""
+    """A start; for "kmeans" and "k-means++", the name and the `Seeding` that it begins with."""
     init, k, n = params["init_params"], params["n_components"], rows.n_rows
     place = HOST if rows.is_divided else place_of(rows.like)
     if init in BY_SEEDS:
@@ -193,6 +194,6 @@ def _of_seeds(points: Points | DividedPoints, wanted: Sequence[tuple[str, Seedin
 
 
 def _as_numbers(numbers, points):
-    """Numbers of rows, where the rows are; scikit-learn's are in CPU memory."""
+    """Row numbers, on the device of the rows; scikit-learn's are in CPU memory."""
     numbers = move(numbers, HOST if isinstance(points, DividedPoints) else place_of(points.X))
     return namespace(numbers).astype(numbers, namespace(numbers).int64, copy=False)

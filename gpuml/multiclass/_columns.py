@@ -1,4 +1,4 @@
-"""Classes as columns of a target, whose models are fitted together."""
+"""Binary classifiers for classes or bits of a code, fitted together as columns of one target."""
 
 from typing import Any, Self
 
@@ -10,31 +10,34 @@ from gpuml.model_selection.columns import ByColumn, answers
 
 
 class OneVsRestClassifier(ByColumn, Travels, sk.OneVsRestClassifier):
-    """One-vs-rest: a binary classifier for each class, or for each of several labels.
+    """One-vs-rest: a binary classifier for each class, or for each label of multilabel targets.
 
     Classifiers that share passes over the rows, such as `LogisticRegression`, `LinearSVC` and
     `RidgeClassifier`, are fitted together: the classes are columns of one target. Others are fitted
-    one by one: see `plan_`. Rows on a device stay there; decision values go to CPU memory, where
-    classes are chosen by them.
+    one by one: see `plan_`. Data on a device stays there; decision values go to CPU memory, where
+    the classes are chosen.
 
     Parameters
     ----------
     estimator : estimator
-        A classifier, or a regressor, whose predictions are decision values then.
+        A classifier, or a regressor whose predictions serve as decision values.
     n_jobs : int or None, default=None
-        Workers for classifiers that are fitted one by one.
+        Number of workers for classifiers that are fitted one by one.
     verbose : int, default=0
+        Whether scikit-learn's code prints its progress.
 
     Attributes
     ----------
     estimators_ : list of n_classes estimators
-        One for the second of two classes. A constant predictor of scikit-learn's where all rows, or
-        none, have a label.
+        The fitted classifiers; for two classes, only that of the second class. If all rows have a
+        label, or none has it, its classifier is scikit-learn's constant predictor.
     classes_ : ndarray of shape (n_classes,)
-        In CPU memory.
+        Sorted labels, in CPU memory.
     label_binarizer_ : LabelBinarizer
+        Makes the columns of the target from y.
     n_classes_ : int
     multilabel_ : bool
+        Whether y had several labels per row.
     plan_ : gpuml.model_selection.Plan
         How the models were fitted.
     n_features_in_ : int
@@ -92,7 +95,7 @@ class OneVsRestClassifier(ByColumn, Travels, sk.OneVsRestClassifier):
 
     @available_if(answers("predict_proba"))
     def predict_proba(self, X):
-        """Probabilities of the classes; of one class for each row they sum to 1.
+        """Probabilities of the classes; they sum to 1 unless rows can have several labels.
 
         Parameters
         ----------
@@ -122,28 +125,32 @@ class OneVsRestClassifier(ByColumn, Travels, sk.OneVsRestClassifier):
 
 
 class OutputCodeClassifier(ByColumn, Travels, sk.OutputCodeClassifier):
-    """Output codes: a binary classifier for each bit of a code; the nearest code wins.
+    """Output codes: a binary classifier for each bit of a code; the class of the nearest code wins.
 
-    Codes are scikit-learn's for the same `random_state`. Classifiers that share passes over the
-    rows, such as `LogisticRegression`, `LinearSVC` and `RidgeClassifier`, are fitted together: the
-    bits are columns of one target. Others are fitted one by one: see `plan_`. Rows on a device stay
-    there; decision values go to CPU memory, where codes are compared.
+    The same `random_state` draws the same codes as in scikit-learn. Classifiers that share passes
+    over the rows, such as `LogisticRegression`, `LinearSVC` and `RidgeClassifier`, are fitted
+    together: the bits are columns of one target. Others are fitted one by one: see `plan_`. Data on
+    a device stays there; decision values go to CPU memory, where they are compared with the codes.
 
     Parameters
     ----------
     estimator : estimator
+        The classifier of each bit.
     code_size : float > 0, default=1.5
-        Bits for each class.
+        Number of bits per class.
     random_state : int, RandomState instance or None, default=None
+        Seed of the codes.
     n_jobs : int or None, default=None
-        Workers for classifiers that are fitted one by one.
+        Number of workers for classifiers that are fitted one by one.
 
     Attributes
     ----------
     estimators_ : list of int(n_classes * code_size) estimators
+        The fitted classifiers.
     classes_ : ndarray of shape (n_classes,)
-        In CPU memory.
+        Sorted labels, in CPU memory.
     code_book_ : ndarray of shape (n_classes, len(estimators_))
+        The code of each class.
     plan_ : gpuml.model_selection.Plan
         How the models were fitted.
     n_features_in_ : int

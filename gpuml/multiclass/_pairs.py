@@ -26,29 +26,30 @@ from gpuml.model_selection.parts import (
 
 
 class OneVsOneClassifier(Travels, sk.OneVsOneClassifier):
-    """One-vs-one: a binary classifier for each pair of classes; most votes win.
+    """One-vs-one: a binary classifier for each pair of classes; the class with most votes wins.
 
-    Pairs are training parts of the same rows, so classifiers from second moments, such as
-    `RidgeClassifier`, are fitted together, and on a device those that share passes too: all pairs
-    whose classes, as binary numbers, differ first in the same digit. Others are fitted one by one:
-    see `plan_`. Rows on a device stay there; votes are counted in CPU memory.
+    The rows of each pair are a training set, like those of a split. So classifiers that need only
+    second moments, such as `RidgeClassifier`, are fitted together; on a device, also those that
+    share passes over the rows. A group consists of all pairs of classes whose numbers, in binary,
+    differ first in the same digit. Other classifiers are fitted one by one: see `plan_`. Data on a
+    device stays there; votes are counted in CPU memory.
 
     Parameters
     ----------
     estimator : estimator
-        A classifier, or a regressor, whose predictions are decision values then.
+        A classifier, or a regressor whose predictions serve as decision values.
     n_jobs : int or None, default=None
-        Workers for classifiers that are fitted one by one.
+        Number of workers for classifiers that are fitted one by one.
 
     Attributes
     ----------
     estimators_ : tuple of n_classes * (n_classes - 1) / 2 estimators
-        Of labels 0 and 1, for classes 0 and 1, 0 and 2, and so on.
+        The classifiers of classes 0 and 1, 0 and 2, and so on, with the labels 0 and 1.
     classes_ : ndarray of shape (n_classes,)
-        In CPU memory.
+        Sorted labels, in CPU memory.
     n_classes_ : int
     pairwise_indices_ : list of ndarray, or None
-        Rows of each pair, of estimators of kernels (tag `pairwise`).
+        The rows of each pair, if the estimator takes kernels (tag `pairwise`); otherwise None.
     plan_ : gpuml.model_selection.Plan
         How the models were fitted.
     n_features_in_ : int
@@ -115,7 +116,7 @@ class OneVsOneClassifier(Travels, sk.OneVsOneClassifier):
         return self
 
     def predict(self, X):
-        """The class with most votes; of several, that with the largest sum of decision values.
+        """The class with most votes; sums of decision values break ties.
 
         Parameters
         ----------
@@ -129,7 +130,7 @@ class OneVsOneClassifier(Travels, sk.OneVsOneClassifier):
         return self._asked("predict", X)
 
     def decision_function(self, X):
-        """Votes for the classes, and less than a vote for the decision values.
+        """Votes for the classes, plus a term of the decision values that is smaller than a vote.
 
         Parameters
         ----------
@@ -156,8 +157,8 @@ def _fitted(
 ) -> tuple[tuple[Any, ...], Plan]:
     """Models of pairs in the order of their classes, and how they were fitted.
 
-    Of classes i < j, the first binary digit in which they differ is 0 in i and 1 in j. So the rows
-    of all pairs of which that is one digit have the labels 0 and 1 that it gives them.
+    For classes i < j, the first binary digit in which they differ is 0 in i and 1 in j. So one
+    column of labels, this digit of each row's class, serves all pairs that differ first in it.
     """
     n_classes = int(codes.max()) + 1
     pairs = [(i, j) for i in range(n_classes) for j in range(i + 1, n_classes)]

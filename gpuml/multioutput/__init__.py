@@ -1,4 +1,4 @@
-"""One model for each column of the target, fitted together, or one after the other in a chain."""
+"""One model for each column of the target: fitted together, or one after the other in a chain."""
 
 from gpuml._settings.first_use import at_first_use
 from gpuml.multioutput._chains import ClassifierChain, RegressorChain

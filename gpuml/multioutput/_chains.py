@@ -1,4 +1,4 @@
-"""Chains: the model of each target sees the targets before it, or what was predicted of them."""
+"""Chains: the features of each model include the earlier targets, or predictions of them."""
 
 from typing import Any, Self
 
@@ -24,9 +24,9 @@ from gpuml.model_selection.parts import host_target, one_by_one, run_around, tak
 
 
 class _Link(Numbered):
-    """Takes the place of the estimator of a chain, where X are numbers of rows (n, 1).
+    """Replaces the estimator of a chain; its X (n, 1 + k) has row numbers in the first column.
 
-    Behind them stand targets, or what was predicted of them, which are features (n, 1 + k).
+    The other k columns are further features: earlier targets, or predictions of them.
     """
 
     def __init__(self, estimator: Any, X: Any, chain: "_Fitting | None" = None):
@@ -37,19 +37,19 @@ class _Link(Numbered):
         return _Link(clone(self.estimator), self.X, self.chain)
 
     def rows(self, numbers: Any) -> Any:
-        """The rows with these numbers, and the features behind them."""
+        """The rows with these numbers, with the further features appended."""
         numbers, beside = np.asarray(numbers)[:, 0].astype(np.intp), np.asarray(numbers)[:, 1:]
         return _beside(numbered_rows(self.X, numbers), beside)
 
     def noted(self, X: Any, y: Any = None, **params: Any) -> "_Link":
-        """Fit the model, or take that of a training part."""
+        """Fit the model, or look up that of a training part."""
         assert self.chain is not None
         self.known = self.chain.fitted(self, np.asarray(X), y, params)
         return self
 
 
 class _Fitting:
-    """The models of a chain during the fit; it is the splitter of each link too."""
+    """The models of a chain during the fit; also the splitter of each link."""
 
     def __init__(self, X: Any, n_links: int, cv: Any):
         self.X, self.n_links, self.cv = X, n_links, cv
@@ -75,10 +75,10 @@ class _Fitting:
         self._n_alone += 1
         model = clone(link.estimator)
         model.fit(self._all_rows(numbers) if whole else link.rows(numbers), y, **params)
-        return model  # which `fit` of an estimator of the user's own may not return
+        return model  # a user's own `fit` may not return it
 
     def _all_rows(self, numbers):
-        """All rows, with the further features of a link; later links have more."""
+        """All rows with the further features of a link; each link has one more than the last."""
         X, features = self.X, numbers[:, 1:]
         if is_foreign(X) or is_sparse(X):
             return _beside(X, features)
@@ -98,7 +98,7 @@ class _Fitting:
         return self._rehearsed.split()
 
     def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
-        """How many there are."""
+        """Number of splits."""
         assert self._rehearsed is not None
         return self._rehearsed.get_n_splits()
 
@@ -119,7 +119,7 @@ class _Fitting:
 
 
 def _beside(X, features):
-    """Rows with some more features, where the rows are."""
+    """Rows with further features appended, on the device of the rows."""
     if features.shape[1] == 0:
         return X
     if is_sparse(X):
@@ -131,7 +131,7 @@ def _beside(X, features):
 
 
 class _Chain(Travels):
-    """Chains by scikit-learn's own `fit`, with models of rows wherever those are."""
+    """Chains fitted by scikit-learn's own `fit`, with models that may be fitted on a device."""
 
     # scikit-learn's class.
     _theirs: Any
@@ -167,7 +167,7 @@ class _Chain(Travels):
         return ask_parts(self, method, X, known)
 
     def predict(self, X):
-        """Predict all targets, link after link.
+        """Predict all targets, one link after the other.
 
         Parameters
         ----------
@@ -182,28 +182,32 @@ class _Chain(Travels):
 
 
 class RegressorChain(_Chain, sk.RegressorChain):
-    """A chain of regressors: each sees the features and the targets before its own.
+    """A chain of regressors: each also uses the targets of the earlier ones as features.
 
-    Rows on a device stay there. With `cv` the features are what was predicted of the targets before
-    without the row: the models of all folds and that of all rows are fitted together, link after
-    link, where the regressor can: see `plan_`.
+    Data on a device stays there. With `cv`, `fit` uses out-of-fold predictions of the earlier
+    targets as features, instead of the targets. If the regressor can be batched, the models of all
+    folds and of all rows are then fitted together for each link in turn: see `plan_`.
 
     Parameters
     ----------
     estimator : estimator
+        The regressor of each target.
     order : array-like of shape (n_outputs,) or "random", default=None
-        Of the targets; None is that of the columns.
+        Order of the targets in the chain; None is the order of the columns of Y.
     cv : int, splitter or iterable of index pairs, default=None
-        None takes the targets themselves as features of the links behind.
+        How to split the rows for out-of-fold predictions. None uses the targets themselves as
+        features of later links.
     random_state : int, RandomState instance or None, default=None
-        Of a random order.
+        Seed of a random order.
     verbose : bool, default=False
-        Whether each link is told of.
+        Whether to print a line per link.
 
     Attributes
     ----------
     estimators_ : list of n_outputs estimators
+        The fitted models, in the order of the chain.
     order_ : list or ndarray of n_outputs ints
+        The column of Y that each link predicts.
     plan_ : gpuml.model_selection.Plan
         How the models were fitted.
     n_features_in_ : int
@@ -212,8 +216,8 @@ class RegressorChain(_Chain, sk.RegressorChain):
 
     See Also
     --------
-    ClassifierChain : The same for labels.
-    MultiOutputRegressor : Regressors that do not see other targets.
+    ClassifierChain : A chain of classifiers.
+    MultiOutputRegressor : Regressors that do not use other targets.
 
     Examples
     --------
@@ -253,32 +257,39 @@ def _answers(method):
 
 
 class ClassifierChain(_Chain, sk.ClassifierChain):
-    """A chain of binary classifiers: each sees the features and the labels before its own.
+    """A chain of binary classifiers: each also uses the labels of the earlier ones as features.
 
-    Rows on a device stay there. With `cv` the features are what was predicted of the labels before
-    without the row: the models of all folds and that of all rows are fitted together, link after
-    link, where the classifier can: see `plan_`.
+    Data on a device stays there. With `cv`, `fit` uses out-of-fold predictions of the earlier
+    labels as features, instead of the labels. If the classifier can be batched, the models of all
+    folds and of all rows are then fitted together for each link in turn: see `plan_`.
 
     Parameters
     ----------
     estimator : estimator
+        The classifier of each label.
     order : array-like of shape (n_outputs,) or "random", default=None
-        Of the labels; None is that of the columns.
+        Order of the labels in the chain; None is the order of the columns of Y.
     cv : int, splitter or iterable of index pairs, default=None
-        None takes the labels themselves as features of the links behind.
+        How to split the rows for out-of-fold predictions. None uses the labels themselves as
+        features of later links.
     chain_method : str or list of str, default="predict"
-        What links behind are given of those before; of a list the first method that there is.
+        The method of earlier links whose output is a feature of later ones; of a list, the first
+        method that the classifier has.
     random_state : int, RandomState instance or None, default=None
-        Of a random order.
+        Seed of a random order.
     verbose : bool, default=False
-        Whether each link is told of.
+        Whether to print a line per link.
 
     Attributes
     ----------
     classes_ : list of n_outputs ndarrays
+        Sorted values of each label.
     estimators_ : list of n_outputs estimators
+        The fitted models, in the order of the chain.
     order_ : list or ndarray of n_outputs ints
+        The column of Y that each link predicts.
     chain_method_ : str
+        The method whose output later links get.
     plan_ : gpuml.model_selection.Plan
         How the models were fitted.
     n_features_in_ : int
@@ -287,8 +298,8 @@ class ClassifierChain(_Chain, sk.ClassifierChain):
 
     See Also
     --------
-    RegressorChain : The same for numbers.
-    MultiOutputClassifier : Classifiers that do not see other labels.
+    RegressorChain : A chain of regressors.
+    MultiOutputClassifier : Classifiers that do not use other labels.
 
     References
     ----------
@@ -329,7 +340,7 @@ class ClassifierChain(_Chain, sk.ClassifierChain):
 
     @available_if(_answers("predict_proba"))
     def predict_proba(self, X):
-        """Probabilities that rows have the labels.
+        """Probability of each label being 1.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""The columns of a target as models of their own, fitted together."""
+"""A separate model for each column of a target, with all models fitted together."""
 
 from sklearn import multioutput as sk
 from sklearn.utils.metaestimators import available_if
@@ -11,17 +11,19 @@ class MultiOutputRegressor(ByColumn, Travels, sk.MultiOutputRegressor):
     """A regressor for each column of the target.
 
     Regressors that share passes over the rows, such as `Ridge` and `Lasso`, are fitted together;
-    others one by one: see `plan_`. Rows on a device stay there.
+    others are fitted one by one: see `plan_`. Data on a device stays there.
 
     Parameters
     ----------
     estimator : estimator
+        The regressor of each column.
     n_jobs : int or None, default=None
-        Workers for regressors that are fitted one by one.
+        Number of workers for regressors that are fitted one by one.
 
     Attributes
     ----------
     estimators_ : list of n_targets estimators
+        The fitted models.
     plan_ : gpuml.model_selection.Plan
         How the models were fitted.
     n_features_in_ : int
@@ -30,7 +32,7 @@ class MultiOutputRegressor(ByColumn, Travels, sk.MultiOutputRegressor):
 
     See Also
     --------
-    MultiOutputClassifier : The same for labels.
+    MultiOutputClassifier : A classifier for each column.
 
     Examples
     --------
@@ -55,6 +57,7 @@ class MultiOutputRegressor(ByColumn, Travels, sk.MultiOutputRegressor):
         X : array-like or sparse matrix of shape (n_samples, n_features)
         y : array-like of shape (n_samples, n_targets)
         sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
         **fit_params : dict
             Passed to `fit` of each model.
 
@@ -82,21 +85,23 @@ class MultiOutputRegressor(ByColumn, Travels, sk.MultiOutputRegressor):
 class MultiOutputClassifier(ByColumn, Travels, sk.MultiOutputClassifier):
     """A classifier for each column of the target.
 
-    Where all columns have two classes, classifiers that share passes over the rows, such as
-    `LogisticRegression`, `LinearSVC` and `RidgeClassifier`, are fitted together; others one by one:
-    see `plan_`. Rows on a device stay there.
+    If all columns have two classes, classifiers that share passes over the rows, such as
+    `LogisticRegression`, `LinearSVC` and `RidgeClassifier`, are fitted together; others are fitted
+    one by one: see `plan_`. Data on a device stays there.
 
     Parameters
     ----------
     estimator : estimator
+        The classifier of each column.
     n_jobs : int or None, default=None
-        Workers for classifiers that are fitted one by one.
+        Number of workers for classifiers that are fitted one by one.
 
     Attributes
     ----------
     estimators_ : list of n_outputs estimators
+        The fitted models.
     classes_ : list of n_outputs ndarrays
-        In CPU memory.
+        Sorted labels of each column, in CPU memory.
     plan_ : gpuml.model_selection.Plan
         How the models were fitted.
     n_features_in_ : int
@@ -105,7 +110,7 @@ class MultiOutputClassifier(ByColumn, Travels, sk.MultiOutputClassifier):
 
     See Also
     --------
-    MultiOutputRegressor : The same for numbers.
+    MultiOutputRegressor : A regressor for each column.
 
     Examples
     --------
@@ -131,6 +136,7 @@ class MultiOutputClassifier(ByColumn, Travels, sk.MultiOutputClassifier):
         X : array-like or sparse matrix of shape (n_samples, n_features)
         Y : array-like of shape (n_samples, n_outputs)
         sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
         **fit_params : dict
             Passed to `fit` of each model.
 

@@ -1,4 +1,4 @@
-"""Naive Bayes classifiers with scikit-learn's names, on the device of their data."""
+"""Naive Bayes classifiers with scikit-learn's names, computed on the device of X."""
 
 from gpuml._settings.first_use import at_first_use
 from gpuml.naive_bayes.categorical import CategoricalNB

@@ -1,4 +1,4 @@
-"""Shared parts of classifiers by densities: labelled rows in, joint likelihoods out."""
+"""Shared code of all naive Bayes classifiers: `fit`, `partial_fit` and predictions."""
 
 from contextlib import nullcontext
 from typing import Any, Self
@@ -27,31 +27,32 @@ from gpuml.naive_bayes._sums import ClassRows, work_place
 
 
 class Posterior(Travels, Grid):
-    """`fit` from class sums, and predictions from joint log likelihoods.
+    """`fit` from sums over classes, and predictions from joint log likelihoods.
 
-    Classes have what `Grid` asks for. One model is a grid of one.
+    Subclasses define the methods that `Grid` lists. A single model is a grid of one candidate.
     """
 
     _accept_sparse = True
 
     # What `score` returns, so that a search can score all models at once.
     multifit_score = "accuracy"
-    # Tells where the model is.
+    # The attribute whose place is that of the model.
     _located_by = "class_count_"
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None) -> Self:
-        """Find what the model knows of each class: sums of the features, or their moments.
+        """Fit the model, from sums or moments of the features in each class.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features), or StoredRows
-            Sparse matrices of SciPy or cupyx, for classifiers of counts and of two values. Rows in
-            files (`gpuml.read_parquet`) are read block by block; y and `sample_weight` may then
-            be names of columns.
+            Sparse matrices, of SciPy or cupyx, only for classifiers of counts and binary features.
+            Rows in files (`gpuml.read_parquet`) are read block by block; y and `sample_weight` may
+            then be names of columns.
         y : array-like of shape (n_samples,)
             Labels: numbers, strings or bools, in CPU memory or on a device.
         sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows, which must not be negative.
 
         Returns
         -------
@@ -90,14 +91,14 @@ class Posterior(Travels, Grid):
         self._adopt(self._sums(rows), place_of(values_of(rows.X)), result_dtype(rows.X))
 
     def _joint_log_likelihood(self, X: Any) -> Array:
-        """Joint log likelihoods (n, k) in float64 of checked rows, at their place."""
+        """Joint log likelihoods (n, k) in float64 of checked rows, on their device."""
         return self._joints([self], X)[0, ...]
 
     def _check_X(self, X: Any, *, reset: bool = False) -> Any:
         return check_X(self, X, reset=reset, accept_sparse=self._accept_sparse)
 
     def _joint(self, X: Any, method: str) -> tuple[Array, Any]:
-        """Joint log-likelihoods in float64, and the dtype that results are to have."""
+        """Joint log likelihoods in float64, and the dtype of results."""
         check_is_fitted(self)
         X = as_array(X)
         if is_array(X):
@@ -106,12 +107,12 @@ class Posterior(Travels, Grid):
         return self._joint_log_likelihood(X), result_dtype(X)
 
     def predict_joint_log_proba(self, X):
-        """Logarithms of ``P(x, y)`` for all classes y, up to the model's constant of x.
+        """``log P(x, y)`` for all classes y, up to a term that depends only on x.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Sparse too, for the classifiers that are fitted to sparse rows.
+            May be sparse for classifiers that can be fitted to sparse X.
 
         Returns
         -------
@@ -124,7 +125,7 @@ class Posterior(Travels, Grid):
         sklearn.exceptions.NotFittedError
             Before `fit`.
         ValueError
-            If X has other features than the X of `fit`, or holds nan or inf.
+            If X has other features than the X of `fit`, or contains nan or inf.
         """
         joint, dtype = self._joint(X, "predict_joint_log_proba")
         return namespace(joint).astype(joint, dtype, copy=False)
@@ -150,7 +151,7 @@ class Posterior(Travels, Grid):
         return labels_at(self.classes_, namespace(joint).argmax(joint, axis=1))
 
     def predict_log_proba(self, X):
-        """Logarithms of ``P(y | x)`` for all classes y.
+        """``log P(y | x)`` for all classes y.
 
         Parameters
         ----------
@@ -159,7 +160,7 @@ class Posterior(Travels, Grid):
         Returns
         -------
         log_proba : array of shape (n_samples, n_classes)
-            As of `predict_joint_log_proba`.
+            Library, device, dtype and order of columns as for `predict_joint_log_proba`.
         """
         joint, dtype = self._joint(X, "predict_log_proba")
         return normalised(joint, dtype)
@@ -174,19 +175,21 @@ class Posterior(Travels, Grid):
         Returns
         -------
         proba : array of shape (n_samples, n_classes)
-            As of `predict_joint_log_proba`; rows sum to 1.
+            Rows sum to 1. Library, device, dtype and order of columns as for
+            `predict_joint_log_proba`.
         """
         joint, dtype = self._joint(X, "predict_proba")
         return namespace(joint).exp(normalised(joint, dtype))
 
     def score(self, X, y, sample_weight=None):
-        """Share of rows, by weight, whose predicted label is right.
+        """Accuracy: the weighted share of rows whose predicted label is correct.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
         sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
 
         Returns
         -------
@@ -196,20 +199,21 @@ class Posterior(Travels, Grid):
 
 
 class Incremental(Posterior):
-    """`partial_fit` of classes with `_before`, the sums that a fitted model has."""
+    """`partial_fit`, for subclasses whose `_before` restores the sums of a fitted model."""
 
     @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X, y, classes=None, sample_weight=None) -> Self:
-        """Take more rows into account, as one `fit` to all rows so far would.
+        """Update the model with more rows, so that it equals one `fit` to all rows so far.
 
         Parameters
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
-            May be in another place than the rows before: the model follows.
+            May be on another device than earlier rows; the model moves to that of X.
         y : array-like of shape (n_samples,)
         classes : array-like of shape (n_classes,), default=None
-            All labels that there will be; needed at the first call.
+            All labels that will occur in any call; required in the first call.
         sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
 
         Returns
         -------
@@ -218,7 +222,7 @@ class Incremental(Posterior):
         Raises
         ------
         ValueError
-            As for `fit`, and for labels that are not among the classes.
+            As for `fit`, and if y contains a label that is not in `classes`.
         """
         with unchanged_on_error(self):
             first = getattr(self, "classes_", None) is None

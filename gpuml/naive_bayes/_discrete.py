@@ -1,4 +1,4 @@
-"""What the naive Bayes classifiers of discrete features share."""
+"""Shared code of the naive Bayes classifiers of discrete features."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -20,10 +20,10 @@ class ClassSums(NamedTuple):
 
 
 class Discrete(Incremental):
-    """Models that are sums over classes; log-likelihoods that are linear in the values of rows.
+    """Models of sums over classes, whose log likelihoods are linear in the values of rows.
 
-    A class has `_update_feature_log_prob(alpha)`, and `_linear()`: coefficients (k, p) of the
-    log-likelihoods, and their constants (k,) without the priors of classes.
+    Subclasses define `_update_feature_log_prob(alpha)`, and `_linear()`, which returns the
+    coefficients (k, p) of the log likelihoods, and their constants (k,) without the priors.
     """
 
     class_count_: Array
@@ -36,7 +36,7 @@ class Discrete(Incremental):
         refuse_negative(X, f"{type(self).__name__} (input X)")
 
     def _values(self, X: Any) -> Any:
-        """What is summed of rows, dense or CSR."""
+        """The values to sum over rows, dense or CSR."""
         return X
 
     def _sums(self, rows: ClassRows) -> ClassSums:
@@ -49,7 +49,7 @@ class Discrete(Incremental):
         return ClassSums(*(added([one[i] for one in each], times) for i in range(2)))
 
     def _adopt(self, sums, home, dtype, like=None) -> None:
-        """Take the model from sums, or from a model that differs in priors of classes only."""
+        """Set the fitted attributes from sums, or from a model that differs only in its priors."""
         if like is None:
             self._take_counts(sums, home)
             self._update_feature_log_prob(self._check_alpha())
@@ -67,7 +67,7 @@ class Discrete(Incremental):
         _checked_prior(self.class_prior, n_classes)
 
     def _near_counts(self, values: Any) -> Any:
-        """A number unchanged, an array as float64 at the place of the counts."""
+        """A number unchanged; an array as float64, at the place of the counts."""
         if np.ndim(values) == 0:
             return float(values)
         return move(np.asarray(values, dtype=np.float64), place_of(self.class_count_))
@@ -89,14 +89,14 @@ class Discrete(Incremental):
         raise NotImplementedError
 
     def _log_prior(self) -> Array:
-        """Logarithms (k,) of the priors that predictions are made with."""
+        """Logarithms (k,) of the priors that predictions use."""
         return self.class_log_prior_
 
     def _joints(self, models: Sequence["Discrete"], X: Any) -> Array:
-        """Joint log likelihoods of models for checked rows: float64 (C, n, k), in one product."""
+        """Joint log likelihoods of all models for checked rows, float64 (C, n, k)."""
         place = work_place(X)
         xp = place.xp
-        own: dict[int, int] = {}  # the number of a table of logarithms that several models may have
+        own: dict[int, int] = {}  # numbers of tables of logarithms, which several models may share
         owner = [own.setdefault(id(model.feature_log_prob_), len(own)) for model in models]
         linear = [models[owner.index(number)]._linear() for number in range(len(own))]
         k = linear[0][0].shape[0]

@@ -1,8 +1,8 @@
 """Grids of naive Bayes models: statistics of a fold are computed once for all candidates.
 
-All that the models know of rows are sums, or moments, of each class. They are found of each atom in
-one reading, those of a training part are made of its atoms, and every candidate takes its model
-from them. What all candidates say of held-out rows comes from products with them all.
+The sufficient statistics of these models are sums, or moments, of each class. One pass over the
+rows computes them for each atom. Those of a training part are sums over its atoms, and give the
+models of all candidates. One product with all models gives their predictions for held-out rows.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -32,18 +32,20 @@ from gpuml.naive_bayes._sums import ClassRows, rows_of_classes
 from gpuml.resampling.stand_ins import refuse
 from gpuml.solvers.sparse_rows import SparseBatch
 
-# Coefficients of the candidates that answer at once.
+# Size of the coefficients of the candidates that predict together.
 MODEL_BYTES = 2**27
 
 
 class Grid(MultifitEstimator):
     """Fits all candidates from sums over the rows of each class.
 
-    A class has, besides parameters that do not change these sums (`multifit_params`):
-    `_labelled`, which checks rows and labels, and `_check_values`; `_sums` of rows; `_joined`, of
-    such sums and how often each counts; and either `_adopt`, which takes a model from them, and
-    `_joints`, what several models say of rows, or `_fitted`, which has both of all candidates
-    together.
+    Besides `multifit_params`, which do not change these sums, subclasses define:
+
+    - `_labelled` and `_check_values`, which check rows and labels;
+    - `_sums`, which computes the sums of rows;
+    - `_joined`, which adds up such sums, each multiplied by a count;
+    - either `_adopt`, which sets a model from sums, and `_joints`, the joint log likelihoods of
+      several models, or `_fitted`, which does both for all candidates together.
     """
 
     multifit_divided = True
@@ -84,7 +86,7 @@ class Grid(MultifitEstimator):
     def multifit_work(
         self, n_rows: int, n_features: int, n_targets: int, n_models: int
     ) -> tuple[int, float]:
-        """Sums of some classes; their number is not known."""
+        """One pass, and the flops of sums and predictions; the number of classes is unknown."""
         return 1, 4.0 * n_rows * n_features * (1 + n_models)
 
     def multifit(
@@ -112,13 +114,13 @@ class Grid(MultifitEstimator):
         return self._stack(self, folds, models, partitions, sums)
 
     def _small(self, sums: list[Any]) -> list[Any]:
-        """Sums of atoms, in CPU memory where all that is made of them takes less there."""
+        """Sums of atoms, moved to CPU memory if computing with them is faster there."""
         return sums
 
     def _fitted(
         self, candidates: Sequence[Any], sums: Any, home: Place, dtype: Any
     ) -> "Alone | Together":
-        """Models that have the sums; those that differ in priors of classes share all else."""
+        """Models with these sums; those that differ only in priors share all other attributes."""
         found: list[Any] = []
         same: dict[tuple, Any] = {}
         for candidate in candidates:
@@ -133,12 +135,12 @@ class Grid(MultifitEstimator):
         """Raise ValueError for values that the model cannot be fitted to."""
 
     def _check_parameters(self, n_classes: int) -> None:
-        """Raise ValueError for parameters of a candidate that no class is fitted with."""
+        """Raise ValueError for invalid parameters of a candidate."""
 
     def _refused(
         self, partitions: Sequence[Partition], sums: Sequence[Sequence[Any]]
     ) -> dict[int, str]:
-        """Splits that have no models, or none that can answer, and why."""
+        """Splits that cannot be fitted, or whose models cannot predict, with the reason."""
         return {}
 
     def _candidate(self, params: Mapping[str, Any]) -> Any:
@@ -148,10 +150,10 @@ class Grid(MultifitEstimator):
 
 
 class Together(Protocol):
-    """Models of candidates that have the same sums."""
+    """Models of candidates with the same sums."""
 
     def attributes(self, candidate: int) -> dict[str, Any]:
-        """What `fit` sets of one of them."""
+        """Fitted attributes of one candidate."""
 
     def joints(self, candidates: slice, X: Any) -> Array:
         """Joint log likelihoods of some candidates for checked rows: float64 (C, n, k)."""
@@ -159,12 +161,12 @@ class Together(Protocol):
 
 @dataclass(frozen=True)
 class Alone:
-    """`Together`, of models that are estimators."""
+    """`Together`, for models that are estimators."""
 
     models: list[Any]
 
     def attributes(self, candidate: int) -> dict[str, Any]:
-        """What `fit` sets of one of them."""
+        """Fitted attributes of one candidate."""
         return {n: v for n, v in vars(self.models[candidate]).items() if n.endswith("_")}
 
     def joints(self, candidates: slice, X: Any) -> Array:
@@ -199,13 +201,13 @@ class GridStack(ClassStack):
         return {**new, "classes_": self._folds.batch.classes}
 
     def decision(self, X: Array, split: int, candidates: slice) -> Array:
-        """Joint log-likelihoods (C, m, k), float64, for rows X (m, p)."""
+        """Joint log likelihoods (C, m, k), float64, for rows X (m, p)."""
         batch = self._folds.batch
         X = batch.rows(X) if isinstance(batch, SparseBatch) else X
         models = self._of_split(split)
         first, stop, _ = candidates.indices(self.n_candidates)
         k, p = batch.n_classes, batch.n_features
-        if X.shape[0] == 0:  # of a shard that has no rows of a part
+        if X.shape[0] == 0:  # a shard without rows of this part
             place = place_of(values_of(X))
             shape = (stop - first, 0, k)
             return place.xp.zeros(shape, dtype=place.xp.float64, device=place.device)
@@ -214,13 +216,13 @@ class GridStack(ClassStack):
         return found[0] if len(found) == 1 else namespace(*found).concat(found)
 
     def probability(self, decision: Array) -> Array:
-        """Probabilities (C, m, k), of the dtype that `predict_proba` gives."""
+        """Probabilities (C, m, k), of the dtype that `predict_proba` returns."""
         xp = namespace(decision)
         return xp.exp(normalised(decision, _dtype_of_results(self._folds.batch, xp)))
 
     @property
     def responses(self) -> "GridStack":
-        """The models of all splits without rows, for holders of rows."""
+        """The models of all splits without the rows, to send to the workers that hold rows."""
         found, batch = copy(self), self._folds.batch
         found._kept = {s: self._of_training_split(s) for s in range(self._folds.n_splits)}
         found._folds = replace(self._folds, batch=replace(batch, holders=None), known={})
@@ -232,7 +234,7 @@ class GridStack(ClassStack):
         return self
 
     def _of_split(self, split):
-        """The models of a split; those of the last one are kept."""
+        """The models of a split; those of the last split are cached."""
         if split not in self._kept:
             self._kept = {split: self._of_training_split(split)}
         return self._kept[split]
@@ -265,25 +267,25 @@ class GridStack(ClassStack):
 
 
 def normalised(joint: Array, dtype: Any) -> Array:
-    """Logarithms (..., k) less that of the sum of their exponentials, in the dtype of results."""
+    """Logarithms (..., k) minus their logsumexp over the last axis, in the dtype of results."""
     xp = namespace(joint)
     largest = xp.max(joint, axis=-1, keepdims=True)
-    # Of a row that no class can have made, all are -inf; their difference would be nan here.
+    # If no class can produce a row, all its values are -inf, whose differences would be nan.
     largest = xp.where(xp.isfinite(largest), largest, xp.zeros_like(largest))
-    # float32 holds differences well, but not the sums of many logarithms that they are of.
+    # float32 is accurate enough for differences, but not for sums of many logarithms.
     rest = xp.astype(joint - largest, dtype, copy=False)
     return rest - xp.log(xp.sum(xp.exp(rest), axis=-1, keepdims=True))
 
 
 def _key(model, estimator):
-    """Equal for candidates that differ in priors of classes only."""
+    """A key that is equal for candidates that differ only in their priors."""
     names = [name for name in estimator.multifit_params if name not in estimator._own_params]
     values = [getattr(model, name) for name in names]
     return tuple(value if np.ndim(value) == 0 else id(value) for value in values)
 
 
 def _partitions(folds):
-    """Atoms of rows: as many as sums of classes, k p numbers for each, leave room for."""
+    """Partitions into atoms: as many as their sums, of k p numbers each, leave room for."""
     batch = folds.batch
     if batch.is_divided:
         return folds.partitions
@@ -311,7 +313,7 @@ def _all_rows(batch: Batch) -> ClassRows:
 
 
 def _dtype_of_results(batch: Batch, xp: Any) -> Any:
-    """float32 for rows that the user gave in it, else float64."""
+    """float32 if the user's X is float32, otherwise float64."""
     rows: Any = batch.matrix if isinstance(batch, SparseBatch) else batch.X
     return xp.float32 if str(rows.dtype).rpartition(".")[2] == "float32" else xp.float64
 
@@ -320,7 +322,7 @@ def _dtype_of_results(batch: Batch, xp: Any) -> Any:
 
 
 def _sums_of_atoms(folds: Folds, estimator: Any, atoms: tuple[Rows, ...], check: bool) -> list[Any]:
-    """Sums of each atom, and its rows per class; None for atoms without rows here."""
+    """Sums, and number of rows per class, of each atom; None for atoms without rows here."""
     if check:
         estimator._check_values(_all_rows(folds.batch).X)
     return [
@@ -339,7 +341,7 @@ def _sums_of(batch: Batch, estimator: Any, rows: Rows) -> tuple[Any, Array]:
 
 
 def _joined_atoms(estimator: Any, some: list[Any], others: list[Any]) -> list[Any]:
-    """Sums of atoms of the rows of both."""
+    """Sums of atoms, over the rows of two shards."""
 
     def joined(one, other):
         if one is None or other is None:
@@ -350,7 +352,7 @@ def _joined_atoms(estimator: Any, some: list[Any], others: list[Any]) -> list[An
 
 
 def _lacking(partitions, counts, batch):
-    """Splits whose training part lacks a class that others have, and what it lacks."""
+    """Splits whose training part lacks a class, with a message that names it."""
     labels, found = to_host(batch.classes).tolist(), {}
     for part, of_atoms in zip(partitions, counts, strict=True):
         has_row = (part.train > 0).astype(int) @ (of_atoms > 0) > 0  # (S, k)

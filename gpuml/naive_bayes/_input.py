@@ -1,4 +1,4 @@
-"""What is passed to naive Bayes classifiers becomes rows of classes, or a clear error."""
+"""Checks of the input of naive Bayes classifiers: rows, labels, weights and classes."""
 
 from copy import copy
 from typing import Any, NamedTuple
@@ -24,7 +24,7 @@ from gpuml._inputs.validation import check_classify, check_rows
 
 
 class Labelled(NamedTuple):
-    """Checked rows, dense or CSR, with labels and weights, where the rows are."""
+    """Checked rows, dense or CSR, with labels and weights on the device of the rows."""
 
     X: Any
     labels: Encoded
@@ -32,22 +32,22 @@ class Labelled(NamedTuple):
 
 
 def labelled(estimator: Any, X: Any, y: Any, sample_weight: Any) -> Labelled:
-    """Checked rows with labels and weights, which are checked here.
+    """Rows that are checked already, with labels and weights that are checked here.
 
-    Integers and bools stay what they are: sums make float64 of a block of them at a time.
+    Integer and bool rows keep their dtype: sums convert one block at a time to float64.
 
     Raises
     ------
     ValueError
-        As `gpuml._inputs.validation.check_classify`.
+        As for `gpuml._inputs.validation.check_classify`.
     """
     place = place_of(values_of(X))
-    # Labels and weights are checked as those of one column of zeros where X is; by a copy, whose
-    # number of features may change.
+    # Labels and weights are checked together with a column of zeros on the device of X, on a copy
+    # of the estimator, because the check sets the number of features.
     column = place.xp.zeros((X.shape[0], 1), dtype=place.xp.float64, device=place.device)
     sample_weight = as_array(sample_weight)
     if sample_weight is not None and not is_array(sample_weight) and place.kind != "numpy":
-        # A copy: other libraries do not like memory that pandas has made read-only.
+        # A copy, because other libraries reject memory that pandas has made read-only.
         sample_weight = np.array(sample_weight, dtype=np.float64)
     _, labels, weight = check_classify(copy(estimator), column, y, sample_weight)
     return Labelled(X, labels, weight)
@@ -59,9 +59,9 @@ def check_X(estimator: Any, X: Any, *, reset: bool = False, accept_sparse: bool 
     Raises
     ------
     ValueError
-        As `gpuml._inputs.validation.check_rows`.
+        As for `gpuml._inputs.validation.check_rows`.
     TypeError
-        For sparse X where it is not accepted.
+        For sparse X if `accept_sparse` is False.
     """
     X = as_array(X)
     if is_sparse(X) and accept_sparse:
@@ -75,7 +75,7 @@ def check_X(estimator: Any, X: Any, *, reset: bool = False, accept_sparse: bool 
 
 
 def values_of(X: Any) -> Array:
-    """The values of rows as one array: of CSR those that are stored."""
+    """The values of rows as one array: the stored values if X is CSR."""
     return X.data if is_sparse(X) else X
 
 
@@ -86,7 +86,7 @@ def is_single(X: Any) -> bool:
 
 
 def result_dtype(X: Any) -> Any:
-    """float32 for float32 rows, else float64; of the library of the rows."""
+    """float32 for float32 rows, otherwise float64, as a dtype of the library of the rows."""
     xp = place_of(values_of(X)).xp
     return xp.float32 if is_single(X) else xp.float64
 
@@ -110,12 +110,12 @@ def _numbers(X):
 
 
 def first_classes(model: Any, classes: Any, labels: Encoded) -> None:
-    """Set `classes_` at the first call of `partial_fit`, and check them later.
+    """Set `classes_` in the first call of `partial_fit`, and check `classes` in later calls.
 
     Raises
     ------
     ValueError
-        No classes at the first call, or other ones later.
+        If the first call has no classes, or a later call has different ones.
     """
     known = getattr(model, "classes_", None)
     if classes is None:
@@ -134,12 +134,12 @@ def first_classes(model: Any, classes: Any, labels: Encoded) -> None:
 
 
 def codes_among(labels: Encoded, classes: Array) -> Array:
-    """Positions of labels (n,) among sorted classes, int64, where the labels are.
+    """Positions of labels (n,) in sorted classes, int64, on the device of the labels.
 
     Raises
     ------
     ValueError
-        If a label is none of them.
+        If a label is not one of the classes.
     """
     here, known = labels.host_classes, to_host(classes)
     place = place_of(labels.codes)
@@ -157,7 +157,7 @@ def codes_among(labels: Encoded, classes: Array) -> Array:
 
 
 def labels_at(classes: Array, codes: Array) -> Array:
-    """Labels of codes; where the codes are unless no array there can hold them."""
+    """Labels of codes, on the device of the codes; strings are in NumPy arrays."""
     if is_numpy(classes) and classes.dtype.kind not in NUMBERS:
         return classes[to_host(codes)]
     place = place_of(codes)

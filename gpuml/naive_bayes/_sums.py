@@ -1,8 +1,8 @@
 """Sums over the rows of each class, in float64, block by block.
 
-Moments are taken about the means of the classes in a block, and blocks are merged by the update of
-Chan, Golub and LeVeque [1]_, which is also how `partial_fit` adds rows: a large mean costs the
-variance no digits, whatever the dtype of the rows.
+Moments are computed about the means of the classes in a block. The update of Chan, Golub and
+LeVeque [1]_ merges blocks, and adds the rows of `partial_fit`. So a large mean costs no digits of
+the variance, for every dtype of the rows.
 
 References
 ----------
@@ -33,22 +33,23 @@ from gpuml._settings.config import current_settings
 from gpuml.data import cut
 from gpuml.naive_bayes._input import values_of
 
-# Workspace of a block: on a CPU it stays in the cache of a core, on a GPU it hides launches.
+# Workspace of a block: small enough for the cache of a CPU core; on a GPU, large enough to hide the
+# time of launches.
 HOST_BLOCK_BYTES = 2**20
 DEVICE_BLOCK_BYTES = 2**28
 SMALLEST_BLOCK_ROWS = 256
-# Numbers that are copied to CPU memory sooner than they are worked on with a dozen launches.
+# The most numbers whose copy to CPU memory is faster than a dozen launches on a GPU.
 MOST_NUMBERS_HERE = 2**22
 # Libraries with `bincount`.
 COUNTERS = ("numpy", "cupy", "torch")
-# Classes up to which codes are compared with each of them.
+# Up to this many classes, codes are compared with each class.
 MOST_COMPARED = 64
 
 
 def work_place(X: Array) -> Place:
-    """The compute device of dense rows; sparse ones stay.
+    """The compute device of dense rows; sparse rows stay where they are.
 
-    A pass over the rows does not repay a trip to a GPU, so "auto" leaves rows in CPU memory there.
+    One pass over the rows does not repay moving them to a GPU, so "auto" leaves rows in CPU memory.
     """
     setting = current_settings().device
     if is_sparse(X):
@@ -57,7 +58,7 @@ def work_place(X: Array) -> Place:
 
 
 def row_slices(X: Array, place: Place, n_columns: int) -> Iterator[slice]:
-    """Runs of rows whose workspace of `n_columns` float64 a row is bounded."""
+    """Slices of rows with a bounded workspace, of `n_columns` float64 numbers per row."""
     bound = current_settings().block_bytes
     if bound is None:
         bound = HOST_BLOCK_BYTES if place.is_host else DEVICE_BLOCK_BYTES
@@ -76,10 +77,11 @@ def in_blocks(
     ----------
     X : array (n, p)
     n_columns : int
-        Workspace of `compute` in float64 a row.
+        Workspace of `compute`, as a number of float64 values per row.
     compute : callable
-        Takes a block at the place of work, in float64 unless `floats` is False.
+        Gets a block on the compute device, in float64 unless `floats` is False.
     floats : bool, default=True
+        Whether to convert blocks to float64.
     """
     home, work = place_of(X), work_place(X)
     parts = []
@@ -93,9 +95,9 @@ def in_blocks(
 def class_distances(
     X: Array, mean: Array, shares: Array, constant: Array, vectors: Array | None = None
 ) -> Array:
-    """Sums over features of shares x squared distances from means, plus a constant: (C, n, k).
+    """Sums over features of shares times squared distances from means, plus a constant.
 
-    Float64. Numbers of the models may be elsewhere than the rows.
+    The result is float64 (C, n, k). The arrays of the models may be on another device than X.
 
     Parameters
     ----------
@@ -104,7 +106,7 @@ def class_distances(
     shares : array (k, p, C)
     constant : array (C, k)
     vectors : array (k, p, p), optional
-        In whose columns distances are measured, rather than in features.
+        Measure distances along the columns of these matrices, instead of the features.
     """
     place, (k, p, n_models) = work_place(X), shares.shape
     mean, shares, constant, vectors = (move(a, place) for a in (mean, shares, constant, vectors))
@@ -122,9 +124,9 @@ def class_distances(
 
 
 def here_if_few(arrays: Sequence[Array]) -> Sequence[Array]:
-    """Float64 arrays in CPU memory, brought by one copy, if they are on a device and small.
+    """Float64 arrays, moved to CPU memory in one copy if they are small and on a device.
 
-    What models are made of there takes a launch for each of dozens of operations.
+    There, models need dozens of operations on them, each of which would be a launch on a GPU.
     """
     n_numbers = sum(math.prod(a.shape) for a in arrays)
     if place_of(arrays[0]).is_host or n_numbers > MOST_NUMBERS_HERE:
@@ -137,7 +139,7 @@ def here_if_few(arrays: Sequence[Array]) -> Sequence[Array]:
 
 
 def as_kept(values: Array, *, single: bool) -> Array:
-    """Numbers as attributes hold them: float32 or float64."""
+    """Numbers in the dtype of attributes: float32 or float64."""
     xp = namespace(values)
     return xp.astype(values, xp.float32 if single else xp.float64, copy=False)
 
@@ -150,7 +152,7 @@ class ClassRows:
     ----------
     X : array (n, p), or CSR matrix
     codes : int64 array (n,)
-        Classes of the rows, where X is.
+        Classes of the rows, on the device of X.
     weight : array (n,) or None
     n_classes : int
     """
@@ -170,7 +172,7 @@ class ClassRows:
 
 
 def indicators(codes: Array, weight: Array | None, n_classes: int) -> Array:
-    """Float64 (n, k): the weight of a row in the column of its class, else 0."""
+    """Float64 (n, k): the weight of each row in the column of its class, and 0 elsewhere."""
     place = place_of(codes)
     xp = place.xp
     every = xp.arange(n_classes, dtype=codes.dtype, device=place.device)
@@ -179,21 +181,21 @@ def indicators(codes: Array, weight: Array | None, n_classes: int) -> Array:
 
 
 def rows_of_classes(rows: ClassRows) -> Array:
-    """Number of rows (k,) of each class, whatever they weigh."""
+    """Number of rows (k,) of each class, regardless of weights."""
     place, k = place_of(rows.codes), rows.n_classes
     xp = place.xp
     if place.kind == "numpy" or (place.kind in COUNTERS and k > MOST_COMPARED):
         return xp.bincount(rows.codes, minlength=k)
-    # `bincount` waits for a device, which has to tell it the largest code.
+    # `bincount` would wait for the device to return the largest code.
     every = xp.arange(k, dtype=rows.codes.dtype, device=place.device)
     own = xp.astype(rows.codes[None, :] == every[:, None], xp.int64)
     return along_rows(xp.sum, own, xp)
 
 
 def class_sums(rows: ClassRows, values: Callable[[Any], Any] = lambda X: X) -> tuple[Array, Array]:
-    """Weights (k,) and sums of features (k, p) of each class, float64, at the place of work.
+    """Weights (k,) and sums of features (k, p) of each class, float64, on the compute device.
 
-    `values` maps rows, dense or CSR, to what is summed of them.
+    `values` maps rows, dense or CSR, to the values to sum.
     """
     if is_sparse(rows.X):
         Y = indicators(rows.codes, rows.weight, rows.n_classes)
@@ -211,10 +213,10 @@ def class_sums(rows: ClassRows, values: Callable[[Any], Any] = lambda X: X) -> t
 
 @dataclass(frozen=True)
 class ClassMoments:
-    """Of each class: weight (k,), mean (k, p) and variance (k, p), float64.
+    """Weight (k,), mean (k, p) and variance (k, p) of each class, float64.
 
-    Mean and variance are 0 where nothing has weight. They know shares of weights alone, so that no
-    weight is too large or too small for them.
+    Mean and variance are 0 for a class without weight. They are computed from relative weights, so
+    that no weight is too large or too small.
     """
 
     count: Array
@@ -222,7 +224,7 @@ class ClassMoments:
     variance: Array
 
     def merged(self, other: "ClassMoments") -> "ClassMoments":
-        """Moments of the rows of both."""
+        """Moments of the rows of both together."""
         return joined_moments([self, other])
 
     def pooled(self) -> "ClassMoments":
@@ -231,7 +233,7 @@ class ClassMoments:
 
 
 def joined_moments(each: Sequence[ClassMoments], times: Any = None) -> ClassMoments:
-    """Moments of all rows, from those of groups that count `times` each (once, if None)."""
+    """Moments of all rows, from those of groups that count `times` times each (None: once)."""
     xp = namespace(each[0].count)
     count, mean, variance = (
         xp.stack([getattr(one, name) for one in each]) for name in ("count", "mean", "variance")
@@ -240,13 +242,13 @@ def joined_moments(each: Sequence[ClassMoments], times: Any = None) -> ClassMome
 
 
 def _column(times, like):
-    """Numbers (a, 1) that arrays (a, k) are multiplied with."""
+    """Numbers as a column (a, 1), to multiply arrays (a, k) with."""
     place = place_of(like)
     return place.xp.asarray(times, dtype=like.dtype, device=place.device)[:, None]
 
 
 def _joined(count, mean, variance):
-    """Moments of all of counts (a, k), means and variances (a, k, p)."""
+    """Moments of all groups together, from counts (a, k), means and variances (a, k, p)."""
     xp = namespace(count)
     total = xp.sum(count, axis=0)
     share = (count / _or_one(total))[..., None]
@@ -274,7 +276,7 @@ def _moments(X, codes, Y, *, weighted):
     X = xp.astype(X, xp.float64, copy=False)
     unit = xp.ones_like(Y[0, :])
     if weighted:
-        # Of the largest weight of each class: products with weights neither overflow nor vanish.
+        # Divide by the largest weight of each class, so that products neither overflow nor vanish.
         unit = _or_one(xp.max(Y, axis=0))
         Y = Y / unit
     turned = xp.matrix_transpose(Y)

@@ -1,4 +1,4 @@
-"""Naive Bayes for categories that are counted 0, 1, ..., on the device of the rows."""
+"""Naive Bayes for categories that are coded as 0, 1, ..., on the device of the rows."""
 
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -12,10 +12,10 @@ from gpuml.naive_bayes._sums import COUNTERS, ClassRows
 
 
 class CategoryCounts(NamedTuple):
-    """Weights (k,) of classes, counts (k, sum of widths) of categories, the highest of them (p,).
+    """Weights (k,) of classes, counts (k, sum of widths) and highest category (p,) of features.
 
-    Counts of features are one after the other, as wide as `widths` (p,) says; a model has at least
-    as many categories as `least` (p,) says. The last three are in CPU memory.
+    The counts of all features are side by side, `widths` (p,) columns each. A model has at least
+    `least` (p,) categories per feature. The last three are in CPU memory.
     """
 
     count: Array
@@ -31,8 +31,9 @@ class CategoricalNB(Discrete, sk.CategoricalNB):
     .. math:: \log P(y = c, x) = \log \pi_c + \sum_j \log p_{cj x_j}, \qquad
         p_{cjv} = (N_{cjv} + \alpha) / (N_{cj} + \alpha n_j)
 
-    with the weight N of the rows of class c whose feature j has the category v, one of n_j. Rows
-    of NumPy, CuPy, torch and other libraries are counted where they are.
+    where :math:`N_{cjv}` is the weight of the rows of class c with category v of feature j, and
+    :math:`n_j` the number of categories of feature j. NumPy, CuPy, torch and other arrays are
+    counted on their device.
 
     Parameters
     ----------
@@ -41,25 +42,28 @@ class CategoricalNB(Discrete, sk.CategoricalNB):
     force_alpha, fit_prior, class_prior
         As for `MultinomialNB`.
     min_categories : int or array-like of shape (n_features,), default=None
-        Least number of categories of each feature; None takes those that are seen.
+        The fewest categories of each feature; None infers them from the largest category in X.
 
     Attributes
     ----------
     category_count_ : list of n_features arrays of shape (n_classes, n_categories)
-        N, float64, in the library and on the device of the X of the last fit, as are all arrays.
+        The weights N. All arrays of floats are float64, in the library and on the device of the X
+        of the last fit.
     class_count_, class_log_prior_ : array of shape (n_classes,)
+        Weight of the rows, and log prior, of each class.
     classes_ : array of shape (n_classes,)
         Sorted labels, of the dtype of y.
     feature_log_prob_ : list of n_features arrays of shape (n_classes, n_categories)
         log p.
     n_categories_ : int array of shape (n_features,)
+        The numbers :math:`n_j`.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.
 
     See Also
     --------
-    BernoulliNB : For two categories.
+    BernoulliNB : For binary features.
 
     References
     ----------
@@ -95,7 +99,7 @@ class CategoricalNB(Discrete, sk.CategoricalNB):
         widths = np.asarray([counts.shape[1] for counts in self.category_count_])
         counts = place_of(self.class_count_).xp.concat(self.category_count_, axis=1)
         count, counts = (move(a, place) for a in (self.class_count_, counts))
-        # What is looked at are the categories of the last rows, as in scikit-learn.
+        # Only the categories of the last rows are looked at, as in scikit-learn.
         return CategoryCounts(count, counts, 0 * widths - 1, widths, widths)
 
     def _joined(self, each, times):
@@ -109,11 +113,11 @@ class CategoricalNB(Discrete, sk.CategoricalNB):
         return CategoryCounts(count, counts, highest, widths, least)
 
     def _small(self, sums):
-        """The same with numbers of categories in CPU memory, wherever the rows are."""
+        """The same sums, with numbers of categories in CPU memory."""
         return [CategoryCounts(*one[:2], *map(to_host, one[2:])) for one in sums]
 
     def _refused(self, partitions, sums):
-        """Splits that hold out a category which their training part lacks."""
+        """Splits whose held-out part has a category that their training part lacks."""
         found = {}
         for part, each in zip(partitions, sums, strict=True):
             highest = np.stack([one.highest for one in each])  # (A, p)
@@ -157,7 +161,7 @@ class CategoricalNB(Discrete, sk.CategoricalNB):
         return [table.shape[1] for table in self.feature_log_prob_]
 
     def _linear(self):
-        # Features one after the other, as columns that are 1 where a row has the category.
+        # One column per category, all features side by side; a row is 1 in those it has.
         return namespace(self.class_count_).concat(self.feature_log_prob_, axis=1), 0.0
 
     def _products(self, X, turned):
@@ -209,7 +213,7 @@ def _category_counts(rows: ClassRows, widths: Any) -> tuple[Array, Array]:
 
 
 def _counted_by_products(index, Y, width):
-    """For libraries without `bincount`."""
+    """Counts of categories, for libraries without `bincount`."""
     xp = namespace(Y)
     every = xp.arange(width, dtype=index.dtype, device=place_of(Y).device)
     found = xp.zeros((Y.shape[1], width), dtype=xp.float64, device=place_of(Y).device)
@@ -225,11 +229,11 @@ def _split(counts, widths):
 
 
 def _widened(counts, widths, wanted):
-    """Counts (k, sum of widths) as others (k, sum of wanted), which may be wider or narrower."""
+    """Counts (k, sum of widths) with other widths (k, sum of wanted), larger or smaller."""
     if np.array_equal(widths, wanted):
         return counts
     place = place_of(counts)
-    # Column 0 of the longer table is empty: categories that were not counted are looked up there.
+    # Column 0 of the longer table is 0: categories that were not counted are looked up there.
     empty = place.xp.zeros((counts.shape[0], 1), dtype=counts.dtype, device=place.device)
     columns = [
         np.where(np.arange(new) < old, 1 + start + np.arange(new), 0)

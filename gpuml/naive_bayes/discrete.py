@@ -1,4 +1,4 @@
-"""Naive Bayes for counts and for features that are there or not, on the device of the rows."""
+"""Naive Bayes for counts and for binary features, on the device of the rows."""
 
 from sklearn import naive_bayes as sk
 
@@ -14,32 +14,32 @@ class MultinomialNB(Discrete, sk.MultinomialNB):
     .. math:: \log P(y = c, x) = \log \pi_c + \sum_j x_j \log p_{cj} + \mathrm{const}, \qquad
         p_{cj} = (N_{cj} + \alpha_j) / \sum_i (N_{ci} + \alpha_i)
 
-    with the sums N of the features over the rows of class c. Dense rows of NumPy, CuPy, torch and
-    other libraries, and CSR matrices of SciPy and cupyx, stay on their device, with
-    float64 sums.
+    with the weighted sums :math:`N_{cj}` of feature j over the rows of class c. NumPy, CuPy, torch
+    and other arrays, and CSR matrices of SciPy and cupyx, stay on their device; sums are float64.
 
     Parameters
     ----------
     alpha : float or array-like of shape (n_features,), default=1.0
         Smoothing, added to each count.
     force_alpha : bool, default=True
-        False raises values of alpha below 1e-10 to that, with a warning.
+        Whether to use alpha as it is. False raises values below 1e-10 to 1e-10, with a warning.
     fit_prior : bool, default=True
-        Whether prior probabilities are the shares of the classes of the total weight; otherwise
-        they are equal.
+        Whether the prior probability of a class is its share of the total weight; otherwise all
+        classes have the same prior.
     class_prior : array-like of shape (n_classes,), default=None
         Prior probabilities of the classes, instead of those of `fit_prior`.
 
     Attributes
     ----------
     class_count_ : array of shape (n_classes,)
-        Weight of the rows of each class. Arrays are float64, in the library and on the device of
-        the X of the last fit.
+        Weight of the rows of each class. All arrays of floats are float64, in the library and on
+        the device of the X of the last fit.
     class_log_prior_ : array of shape (n_classes,)
+        Logarithms of the prior probabilities.
     classes_ : array of shape (n_classes,)
         Sorted labels, of the dtype of y.
     feature_count_ : array of shape (n_classes, n_features)
-        N.
+        The sums N.
     feature_log_prob_ : array of shape (n_classes, n_features)
         log p.
     n_features_in_ : int
@@ -75,20 +75,21 @@ class MultinomialNB(Discrete, sk.MultinomialNB):
 
 
 class ComplementNB(Discrete, sk.ComplementNB):
-    r"""Complement naive Bayes for counts: a class is described by the rows of all other classes.
+    r"""Complement naive Bayes for counts: the model of a class uses the rows of all other classes.
 
     .. math:: \mathrm{score}_c(x) = - \sum_j x_j \log q_{cj}, \qquad
         q_{cj} = (N_j - N_{cj} + \alpha_j) / \sum_i (N_i - N_{ci} + \alpha_i)
 
-    with the sums N of the features over all rows and over those of class c. It is steadier than
-    `MultinomialNB` where classes differ much in size. Where rows are worked on is as there.
+    with the sums :math:`N_j` of feature j over all rows, and :math:`N_{cj}` over those of class c.
+    It is more stable than `MultinomialNB` if classes differ much in size. For the device, see
+    `MultinomialNB`.
 
     Parameters
     ----------
     alpha, force_alpha, fit_prior, class_prior
-        As for `MultinomialNB`. Probabilities of classes matter only where there is one class.
+        As for `MultinomialNB`. Priors affect predictions only if there is a single class.
     norm : bool, default=False
-        Whether the weights of each class are divided by their sum.
+        Whether to divide the weights of each class by their sum.
 
     Attributes
     ----------
@@ -97,11 +98,11 @@ class ComplementNB(Discrete, sk.ComplementNB):
     feature_all_ : array of shape (n_features,)
         Sums of the features over all rows.
     feature_log_prob_ : array of shape (n_classes, n_features)
-        Weights of the features.
+        Weights of the features, ``-log q``, or divided by their sum with `norm`.
 
     See Also
     --------
-    MultinomialNB : Describes a class by its own rows.
+    MultinomialNB : Uses the rows of the class itself.
 
     References
     ----------
@@ -166,12 +167,12 @@ class BernoulliNB(Discrete, sk.BernoulliNB):
 
     See Also
     --------
-    CategoricalNB : For features of more than two values.
+    CategoricalNB : For features with more than two values.
 
     Notes
     -----
     An array as `alpha` has one value per feature. scikit-learn 1.9 uses it as one value per class
-    where it counts rows.
+    in the denominator of p.
 
     References
     ----------
@@ -188,7 +189,7 @@ class BernoulliNB(Discrete, sk.BernoulliNB):
     """
 
     def _check_values(self, X):
-        """All values are above the threshold, or not."""
+        """Accept all values: each is above the threshold or not."""
 
     def _values(self, X):
         if self.binarize is None:
@@ -197,7 +198,7 @@ class BernoulliNB(Discrete, sk.BernoulliNB):
         xp = namespace(values)
         if not is_sparse(X):
             return xp.astype(xp.astype(values, xp.float64, copy=False) > self.binarize, xp.float64)
-        # The threshold is not negative: what is not stored is not there.
+        # The threshold is not negative, so values that are not stored (0) are not above it.
         return with_values(X, xp.astype(values > self.binarize, xp.float64))
 
     def _update_feature_log_prob(self, alpha):

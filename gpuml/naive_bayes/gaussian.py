@@ -31,15 +31,16 @@ class GaussianNB(Incremental, sk.GaussianNB):
 
     .. math:: P(y = c, x) = \pi_c \prod_j N(x_j; \theta_{cj}, \sigma^2_{cj})
 
-    with means and variances of the rows of class c. Rows are read once, on their device. Sums are
-    float64 for every dtype of X, and taken about means, so that large values lose no digits.
+    with the mean and the variance of feature j over the rows of class c. X is read once, on its
+    device. Sums are float64 for every dtype of X, and are taken about means, so that variances of
+    large values lose no digits.
 
     Parameters
     ----------
     priors : array-like of shape (n_classes,), default=None
-        Prior probabilities of the classes; None is the share of each class of the total weight.
+        Prior probabilities of the classes; None is the share of each class in the total weight.
     var_smoothing : float, default=1e-9
-        Share of the largest variance of a feature to add to all variances.
+        This multiple of the largest variance of a feature is added to all variances.
 
     Attributes
     ----------
@@ -47,10 +48,11 @@ class GaussianNB(Incremental, sk.GaussianNB):
         Weight of the rows of each class. This and the arrays below are in the library and on the
         device of the X of the last fit, float32 for float32 X, else float64.
     class_prior_ : array of shape (n_classes,)
+        Prior probabilities of the classes.
     classes_ : array of shape (n_classes,)
         Sorted labels, of the dtype of y.
     epsilon_ : float or array of shape ()
-        What was added to the variances.
+        The number that was added to the variances.
     theta_, var_ : array of shape (n_classes, n_features)
         Mean and variance of each feature in each class.
     n_features_in_ : int
@@ -64,9 +66,9 @@ class GaussianNB(Incremental, sk.GaussianNB):
 
     Notes
     -----
-    Negative weights are refused. `epsilon_` is of the rows of the last call, without weights, as in
-    scikit-learn; `partial_fit` takes off what it had added to the variances before, where
-    scikit-learn takes off what it is going to add.
+    Negative weights raise an error. As in scikit-learn, `epsilon_` is computed from the rows of the
+    last call, without weights. `partial_fit` first subtracts the old `epsilon_` from the variances;
+    scikit-learn subtracts the new one.
 
     References
     ----------
@@ -90,7 +92,7 @@ class GaussianNB(Incremental, sk.GaussianNB):
     _own_params = ("priors", "var_smoothing")
 
     def _sums(self, rows: ClassRows) -> "GaussianSums":
-        with np.errstate(over="ignore", invalid="ignore"):  # the sums are looked at
+        with np.errstate(over="ignore", invalid="ignore"):  # the sums are checked later
             found = class_moments(rows)
             return GaussianSums(found, None if rows.weight is None else column_moments(rows))
 
@@ -132,7 +134,7 @@ class GaussianNB(Incremental, sk.GaussianNB):
 
 @dataclass(frozen=True)
 class NormalModels:
-    """Models of C candidates with the same means of the classes.
+    """Models of C candidates that share the means of the classes.
 
     Attributes
     ----------
@@ -140,12 +142,12 @@ class NormalModels:
     mean : array (k, p)
     variance : array (C, k, p)
     epsilon : array (C,)
-        Part of the variance.
+        The part of the variance that was added to it.
     prior : array (C, k)
     home : Place
-        Where attributes of models go.
+        The place of fitted attributes.
 
-    Arrays are of the dtype that attributes have there, so that candidates say what estimators do.
+    Arrays have the dtype of the fitted attributes, so that candidates predict what estimators do.
     """
 
     count: Array
@@ -159,7 +161,7 @@ class NormalModels:
     def of(
         cls, candidates: Sequence[GaussianNB], sums: "GaussianSums", home: Place, dtype: Any
     ) -> "NormalModels":
-        """Of candidates, from the sums of the rows that they are fitted to."""
+        """The models of candidates, from the sums of their training rows."""
         found, place = sums.found, place_of(sums.found.count)
         xp, kept = place.xp, partial(as_kept, single=dtype == home.xp.float32)
         smoothing = [model.var_smoothing for model in candidates]
@@ -180,7 +182,7 @@ class NormalModels:
             )
 
     def attributes(self, candidate: int) -> dict[str, Any]:
-        """What `fit` sets of one of them."""
+        """Fitted attributes of one candidate."""
         epsilon = move(self.epsilon[candidate, ...], self.home)
         found = {
             "class_count_": self.count,
@@ -198,9 +200,9 @@ class NormalModels:
 
 
 def normal_joints(mean: Array, variance: Array, prior: Array, X: Array) -> Array:
-    """What models with means (k, p), variances (C, k, p) and priors (C, k) say of checked rows.
+    """Joint log likelihoods of models with means (k, p), variances (C, k, p) and priors (C, k).
 
-    Float64 (C, n, k). Numbers of the models may be elsewhere than the rows.
+    The result is float64 (C, n, k). The arrays of the models may be on another device than X.
     """
     xp = namespace(variance)
     mean, variance, prior = (xp.astype(a, xp.float64) for a in (mean, variance, prior))
@@ -211,14 +213,14 @@ def normal_joints(mean: Array, variance: Array, prior: Array, X: Array) -> Array
 
 @dataclass(frozen=True)
 class GaussianSums:
-    """Moments of the classes, and of all rows without weights if these differ."""
+    """Moments of the classes, and of all rows without weights if there are weights."""
 
     found: ClassMoments
     columns: ClassMoments | None
 
     @cached_property
     def largest(self) -> float:
-        """The largest variance of a feature, of all rows without weights."""
+        """The largest variance of a feature over all rows, without weights."""
         return _largest((self.columns or self.found.pooled()).variance)
 
 
@@ -227,7 +229,7 @@ def _largest(values: Array) -> float:
 
 
 def _check_counts(found: Array, kept: Array) -> None:
-    """Raise if sums of weights, or all together, are no numbers of the dtype they are kept in."""
+    """Raise ValueError if weights of classes overflow or vanish in the dtype of attributes."""
     total, held = to_host(found), to_host(kept)
     if not np.isfinite(held.sum()) or ((held == 0) & (total > 0)).any():
         raise ValueError(

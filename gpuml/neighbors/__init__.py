@@ -1,4 +1,4 @@
-"""Nearest neighbours with scikit-learn's interface; on a GPU cuML does the work."""
+"""Nearest neighbours with scikit-learn's interface; cuML does the work on a GPU."""
 
 from typing import TYPE_CHECKING
 
@@ -6,7 +6,7 @@ from gpuml._settings.first_use import at_first_use
 from gpuml.adapters import build
 from gpuml.adapters.rows import neighbors as _rows
 
-if TYPE_CHECKING:  # what `build` gives, with signatures for editors and type checkers
+if TYPE_CHECKING:  # the classes that `build` makes, with signatures for editors and type checkers
     from sklearn import neighbors as sk
 
     from gpuml.adapters import Adapter

@@ -1,4 +1,4 @@
-"""Random projections with scikit-learn's names, on the device of their data."""
+"""Random projections with scikit-learn's names, computed on the device of X."""
 
 from sklearn.random_projection import johnson_lindenstrauss_min_dim
 

@@ -1,4 +1,4 @@
-"""Random projections: the matrix is scikit-learn's, the product is where X is."""
+"""Random projections: scikit-learn draws the matrix, and products are computed where X is."""
 
 import copy
 from typing import Any, Self
@@ -31,12 +31,12 @@ from gpuml._persistence.travel import Travels
 from gpuml._settings.config import current_settings
 from gpuml._sklearn import _align_api_if_sparse, _fit_context
 
-# A CPU multiplies by so many components in the time in which it reads the rows.
+# A CPU multiplies by about this many components in the time in which it reads the rows.
 COMPONENTS_A_READING = 8
 
 
 class RandomProjection(Travels, TransformerMixin):
-    """`fit`, and products with `components_`: before scikit-learn's class of the same name."""
+    """`fit`, and products with `components_`; a base class before scikit-learn's class."""
 
     components_: Any  # an array, or a sparse matrix of SciPy or cupyx
     inverse_components_: Array
@@ -71,7 +71,7 @@ class RandomProjection(Travels, TransformerMixin):
                 self._bring(_place(X))
             else:
                 super().fit(X)
-            # scikit-learn takes "auto" for a number here.
+            # scikit-learn would treat "auto" as a number here.
             self._n_features_out = int(self.n_components_)
         return self
 
@@ -90,7 +90,7 @@ class RandomProjection(Travels, TransformerMixin):
         Raises
         ------
         ValueError
-            If X has another number of columns, or holds nan or inf.
+            If X has another number of columns, or contains nan or inf.
         """
         check_is_fitted(self)
         X = as_array(X)
@@ -113,15 +113,15 @@ class RandomProjection(Travels, TransformerMixin):
         Returns
         -------
         X_new : array or sparse matrix of shape (n_samples, n_components)
-            In the library and on the device of X, and of the dtype of X on a device. Sparse if X
-            and the components are, and `dense_output` is False.
+            In the library and on the device of X, and on a device also of the dtype of X. Sparse if
+            X and the components are sparse and `dense_output` is False.
 
         Raises
         ------
         sklearn.exceptions.NotFittedError
             Before `fit`.
         ValueError
-            If X has other features than in `fit`, or holds nan or inf.
+            If X has other features than the X of `fit`, or contains nan or inf.
         """
         check_is_fitted(self)
         X = as_array(X)
@@ -133,7 +133,7 @@ class RandomProjection(Travels, TransformerMixin):
         return to_host(self._product(move(X, self._work_place(X))))
 
     def _work_place(self, X: Any) -> Place:
-        """Where dense rows in CPU memory are worked on."""
+        """The compute device for dense rows in CPU memory."""
         setting = current_settings().device
         if setting == "cuda" and not is_array(X):
             return compute_place(np.empty(0), 0, setting)
@@ -146,7 +146,7 @@ class RandomProjection(Travels, TransformerMixin):
         return dict(vars(_at_host(self)))
 
     def _product(self, X: Any) -> Any:
-        """``X C'`` of rows that are on a device or in another library than NumPy."""
+        """``X C'`` for rows on a device or in a library other than NumPy."""
         C = _as_of(_at(self.components_, _place(X)), X)
         if is_sparse(X):
             Z = X @ C.T
@@ -156,7 +156,7 @@ class RandomProjection(Travels, TransformerMixin):
         return X @ C.T
 
     def _bring(self, place: Place) -> None:
-        """Bring fitted matrices to where X is."""
+        """Move the fitted matrices to a place."""
         self.components_ = _at(self.components_, place)
         if hasattr(self, "inverse_components_"):
             self.inverse_components_ = move(self.inverse_components_, place)
@@ -289,14 +289,14 @@ def _host_dtype(X):
 
 
 def _as_of(C, X):
-    """A matrix of the dtype of X."""
+    """The matrix C in the dtype of X."""
     if is_sparse(C):
         return C.astype(X.dtype)
     return place_of(C).xp.astype(C, X.dtype, copy=False)
 
 
 def _at(components: Any, place: Place) -> Any:
-    """Components at a place; sparse ones are an array where the library has no sparse matrix."""
+    """Components at a place; dense if they are sparse and its library has no sparse matrices."""
     if is_cupyx_sparse(components):
         if place.kind == "cupy":
             return components
@@ -311,7 +311,7 @@ def _at(components: Any, place: Place) -> Any:
 
 
 def _at_host(model):
-    """The model with fitted matrices as scikit-learn has them: itself if they are, else a copy."""
+    """The model if scikit-learn can use its fitted matrices; otherwise a copy that it can use."""
     if not _is_elsewhere(model.components_):
         return model
     copied = copy.copy(model)

@@ -1,4 +1,4 @@
-"""Support vector machines with scikit-learn's interface; of kernels cuML does the work on a GPU."""
+"""Support vector machines with scikit-learn's interface; cuML fits those with kernels on a GPU."""
 
 from typing import TYPE_CHECKING
 

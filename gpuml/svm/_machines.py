@@ -1,4 +1,4 @@
-"""Shared parts of both linear machines: penalties in liblinear's form, and solvers."""
+"""Code that LinearSVC and LinearSVR share: penalties in liblinear's form, and solvers."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,27 +22,28 @@ from gpuml.solvers.margins import Kinks, fit_path
 
 @dataclass(frozen=True)
 class MachineStrength(Strength):
-    """The penalties of one candidate, and the errors that it lets pass."""
+    """The penalties of one candidate, and the error up to which its loss is 0."""
 
     epsilon: float = 0.0
 
 
 class LinearMachine(LossEstimator, BySplit):
-    """A machine with squared errors, whose models share passes, or with absolute errors.
+    """A linear support vector machine with a squared loss or a piecewise linear loss.
 
-    The latter are solved split by split. A subclass defines `_kinks` for them, and `_family` and
-    `_fit_losses` for the former.
+    Models with a squared loss share passes over the rows; a subclass defines `_family` and
+    `_fit_losses` for them. Models with a piecewise linear loss are solved split by split; a
+    subclass defines `_kinks` for them.
     """
 
     def _kinks(
         self, rows: TrainingRows, weight: Array, candidate: Mapping[str, Any]
     ) -> list[Kinks]:
-        """The losses of each vector of a candidate's model, whose rows weigh so much times C."""
+        """The losses of each coefficient vector of a candidate; `weight` is multiplied by C."""
         raise NotImplementedError
 
     @property
     def multifit_divided(self) -> bool:  # type: ignore[override]
-        """Whether `multifit` reads rows by sums only: those of squared losses."""
+        """Whether `multifit` needs only sums over rows; this holds for squared losses."""
         return self._is_smooth
 
     @property
@@ -59,7 +60,7 @@ class LinearMachine(LossEstimator, BySplit):
         return f"loss='squared_{self.loss}'"
 
     def multifit_levels(self, n_columns: int, X: Any) -> str | None:
-        """The reason why categories with so many columns cannot be kept apart, if any."""
+        """The reason why categories with `n_columns` levels cannot be kept apart; None if none."""
         if not self._is_smooth:
             return f"loss={self.loss!r} is fitted to the rows of each split"
         if getattr(self, "penalty", "l2") == "l1":
@@ -69,13 +70,13 @@ class LinearMachine(LossEstimator, BySplit):
     def multifit_words(
         self, X: Any, y: Any, candidates: Sequence[Mapping[str, Any]], n_splits: int
     ) -> str:
-        """Whether steps are going to be taken in the space of the rows."""
+        """A note for the plan if solver steps will be taken in the space of the rows."""
         return super().multifit_words(X, y, candidates, n_splits) if self._is_smooth else ""
 
     def multifit_work(
         self, n_rows: int, n_features: int, n_targets: int, n_models: int
     ) -> tuple[int | None, float]:
-        """As of other models of such losses."""
+        """Number of passes and flops; see `LossEstimator` and `BySplit`."""
         kind = LossEstimator if self._is_smooth else BySplit
         return kind.multifit_work(self, n_rows, n_features, n_targets, n_models)
 
@@ -83,9 +84,9 @@ class LinearMachine(LossEstimator, BySplit):
         """Fit every candidate on the training part of every split; see `LinearEstimator`."""
         penalty, ways = getattr(self, "penalty", "l2"), getattr(self, "multi_class", "ovr")
         dual = _validate_dual_parameter(self.dual, self.loss, penalty, ways, np.empty((1, 1)))
-        _get_liblinear_solver_type(ways, penalty, self.loss, dual)  # and the error
+        _get_liblinear_solver_type(ways, penalty, self.loss, dual)  # raises the error
         kind = LossEstimator if self._is_smooth else BySplit
-        self._strengths(candidates)  # and the errors
+        self._strengths(candidates)  # raises the errors
         return kind.multifit(self, folds, candidates, advance, start)
 
     def _strengths(self, candidates: Sequence[Mapping[str, Any]]) -> list[MachineStrength]:  # type: ignore[override]
@@ -113,7 +114,7 @@ class LinearMachine(LossEstimator, BySplit):
         found: list[Any] = [None] * len(candidates)
         strengths = self._strengths(candidates)
         for share in {s.of_intercept for s in strengths}:
-            # Of a strong penalty models are far from each other, and from those of weaker ones.
+            # Models with strong penalties differ much from each other and from all others.
             some = [i for i, s in enumerate(strengths) if s.of_intercept == share]
             some.sort(key=lambda i: (strengths[i].epsilon, strengths[i].l2))
             A = rows.X
@@ -130,7 +131,7 @@ class LinearMachine(LossEstimator, BySplit):
 
 
 def _model(vectors, share, n_features):
-    """What `BySplit` wants of a model of some vectors."""
+    """The result that `BySplit` expects, for a model with these vectors."""
     coef = np.stack([each.coef for each in vectors])
     level = coef[:, n_features] / share if share else np.zeros(len(coef))
     n_steps = [each.n_steps for each in vectors]
@@ -149,7 +150,7 @@ def one_vs_rest(
     start: Array | None = None,
     advance: Callable[[int], None] | None = None,
 ) -> tuple[Loss | None, Solved]:
-    """As `fit_loss`, a vector for each class, or for the second of two."""
+    """Like `fit_loss`, with a coefficient vector for each class, or one for the second of two."""
     found = []
     for vector, member in enumerate(members(folds)):
         own = None if start is None else start[:, :, vector : vector + 1, :]
@@ -172,7 +173,7 @@ def _side_by_side(found):
         np.stack([getattr(each, name) for each in found])
         for name in ("n_iter", "violation", "stalled")
     )
-    # Of a model that is late, the vector that is.
+    # For a model that did not converge, the vector that did not.
     worst = np.argmax(np.where(stalled, 0.0, violation), axis=0)[None]
     n_read = None
     if any(each.n_read is not None for each in found):
@@ -195,7 +196,7 @@ def by_epsilon(
     start: Array | None = None,
     advance: Callable[[int], None] | None = None,
 ) -> tuple[Loss | None, Solved]:
-    """As `fit_loss`, of candidates whose losses differ."""
+    """Like `fit_loss`, for candidates whose losses differ in epsilon."""
     found, places = [], []
     for epsilon in dict.fromkeys(strength.epsilon for strength in strengths):
         some = [i for i, strength in enumerate(strengths) if strength.epsilon == epsilon]

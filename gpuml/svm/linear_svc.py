@@ -22,7 +22,7 @@ from gpuml.svm._machines import LinearMachine, members, one_vs_rest
 
 @dataclass(frozen=True)
 class ClassRows(TrainingRows):
-    """Rows with codes of classes for y; what those of a class (V, k) count in each machine."""
+    """Rows whose y are class codes, factors of the class weights, and classes with a machine."""
 
     factors: Any
     members: Any
@@ -37,31 +37,33 @@ class LinearSVC(LinearClassifier, LinearMachine, sk.LinearSVC):
               + C \sum_i s_i \, \max(0, 1 - y_i (w \cdot x_i + b))^2
 
     with y = -1, 1, weights s (sample and class weights multiplied) and c = `intercept_scaling`: as
-    in liblinear, the intercept is penalised as the coefficient of a feature that is c everywhere.
-    With ``loss="hinge"`` errors are not squared, with ``penalty="l1"`` the first part is
-    :math:`|w|_1 + |b| / c`. For more classes there is such a machine for each, with y = 1 for its
-    rows and -1 for all others, and the largest value wins.
+    in liblinear, the intercept is penalised like the coefficient of a feature with the value c in
+    every row. With ``loss="hinge"`` the maximum is not squared; with ``penalty="l1"`` the first
+    term is :math:`|w|_1 + |b| / c`. With more than two classes, each class has such a machine, with
+    y = 1 for its rows and -1 for all others; the class with the largest decision value wins.
 
     The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
-    lists; CuPy, torch and other device arrays stay on theirs. The squared hinge is minimised by
-    quasi-Newton steps with the Hessian of the rows inside the margin, with an l1 penalty by
-    proximal Newton steps. The hinge is minimised to its optimum, by an interior-point method on the
-    rows near the margin, in float64.
+    lists; CuPy, torch and other device arrays stay on theirs. Quasi-Newton steps with the Hessian
+    of the rows inside the margin minimise the squared hinge; with an l1 penalty, proximal Newton
+    steps do. An interior-point method on the rows near the margin minimises the hinge to its
+    optimum, in float64.
 
     In a `gpuml.model_selection` search, all values of `C`, `fit_intercept` and `intercept_scaling`
-    are fitted on all splits together, of the squared hinge in the same passes over the rows.
+    are fitted on all splits together. With the squared hinge, they share their passes over the
+    rows.
 
     Parameters
     ----------
     penalty : {"l1", "l2"}, default="l2"
-        "l1" needs ``loss="squared_hinge"``.
+        Norm of the penalty. "l1" needs ``loss="squared_hinge"``.
     loss : {"hinge", "squared_hinge"}, default="squared_hinge"
+        The hinge loss, or its square.
     dual : "auto" or bool, default="auto"
         Has no effect, because both problems have the same optimum. Combinations for which
         scikit-learn's class has no solver raise an error.
     tol : float, default=1e-4
-        Bound on the largest component of the gradient of the objective over C times the sum of s.
-        Without effect with ``loss="hinge"``.
+        A model has converged if no component of the gradient of the objective, divided by C times
+        the sum of s, exceeds `tol`. Only with ``loss="squared_hinge"``.
     C : float > 0, default=1.0
         Inverse strength of the penalty.
     multi_class : {"ovr", "crammer_singer"}, default="ovr"
@@ -69,16 +71,17 @@ class LinearSVC(LinearClassifier, LinearMachine, sk.LinearSVC):
     fit_intercept : bool, default=True
         Whether to fit the intercept b; otherwise it is 0.
     intercept_scaling : float > 0, default=1.0
-        The larger, the less b is penalised.
+        The constant c. The larger it is, the weaker is the penalty on b.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes; "balanced" is ``sum s / (n_classes * sum of s in the class)``. As in
-        liblinear, a machine for one of several classes weighs its own rows by it alone.
+        liblinear, with more than two classes each machine applies the weight of its class to the
+        rows of this class, and no class weight to all others.
     verbose : int, default=0
         Only for scikit-learn's solver.
     random_state : int, RandomState instance or None, default=None
         Only for scikit-learn's solver.
     max_iter : int, default=1000
-        Bound on the passes over all rows. Without effect with ``loss="hinge"``.
+        The most passes over all rows. Only with ``loss="squared_hinge"``.
 
     Attributes
     ----------
@@ -89,19 +92,19 @@ class LinearSVC(LinearClassifier, LinearMachine, sk.LinearSVC):
     classes_ : array of shape (n_classes,)
         Sorted labels, in the library of y.
     n_iter_ : int
-        Passes over all rows, or interior-point steps, of the machine that took most.
+        Number of passes over all rows, or of interior-point steps, of the machine that needed most.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.
 
     See Also
     --------
-    LinearSVR : The same for numbers.
-    gpuml.linear_model.LogisticRegression : With probabilities.
+    LinearSVR : Linear support vector regression.
+    gpuml.linear_model.LogisticRegression : A linear classifier with probabilities.
 
     Notes
     -----
-    Sparse X with ``loss="hinge"`` is scikit-learn's work, in CPU memory.
+    For sparse X with ``loss="hinge"``, scikit-learn does the work, in CPU memory.
 
     References
     ----------
@@ -130,11 +133,11 @@ class LinearSVC(LinearClassifier, LinearMachine, sk.LinearSVC):
         return self.multifit_joined(self.multifit_piece(X, y, sample_weight))
 
     def multifit_piece(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
-        """As `multifit_batch`, of some of the rows, with the classes that they have."""
+        """Like `multifit_batch`, for some of the rows, with the classes that occur in them."""
         return class_batch(self, X, y, sample_weight)
 
     def multifit_joined(self, batch: Batch) -> Batch:
-        """A piece whose classes are those of all rows."""
+        """Check a piece whose classes are those of all rows."""
         if batch.n_classes < 2:
             raise ValueError(
                 "This solver needs samples of at least 2 classes in the data, but the data "
@@ -144,11 +147,11 @@ class LinearSVC(LinearClassifier, LinearMachine, sk.LinearSVC):
 
     @property
     def multifit_targets(self) -> bool:  # type: ignore[override]
-        """Whether binary models of many targets are fitted at once."""
+        """Whether binary models for many targets can be fitted together."""
         return self._is_smooth and self.class_weight is None
 
     def multifit_columns(self, X: Any, Y: Any, sample_weight: Any = None) -> list[dict[str, Any]]:
-        """Fitted attributes of a binary model of each column of codes (n, t), 0 and 1."""
+        """Fitted attributes of a binary model for each column of Y (n, t), which holds 0 and 1."""
         return columns_together(self, X, Y, sample_weight)
 
     @property
@@ -178,7 +181,7 @@ class LinearSVC(LinearClassifier, LinearMachine, sk.LinearSVC):
     def _rows(self, folds, split):
         rows = super()._rows(folds, split)
         own = folds if split is not None else whole(folds.batch)
-        class_counts(own, fewest=2)  # and the error
+        class_counts(own, fewest=2)  # raises the error
         factors = class_factors(self.class_weight, own)
         if factors is not None:
             factors = to_host(factors)[split or 0]
@@ -197,7 +200,10 @@ class LinearSVC(LinearClassifier, LinearMachine, sk.LinearSVC):
 
 
 def _of_machine(factors: Array, member: int) -> Array:
-    """What rows of each class (S, k) count in the machine of one: the others' only if it is one."""
+    """Factors (S, k) of the rows of each class in the machine of a class.
+
+    With more than two classes, the factors of all other classes are 1.
+    """
     if factors.shape[1] <= 2:
         return factors
     xp = namespace(factors)

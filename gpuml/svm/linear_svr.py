@@ -13,7 +13,7 @@ from gpuml.svm._machines import LinearMachine, by_epsilon
 
 
 class _Models(RegressionModels):
-    """Models whose intercept has an axis, as scikit-learn's class has it."""
+    """Models whose intercept has shape (1,), as in scikit-learn's class."""
 
     def pick(self, candidate, split):
         fitted = super().pick(candidate, split)
