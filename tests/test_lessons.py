@@ -7,6 +7,7 @@ import os
 import re
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -107,7 +108,7 @@ def beside_a_wheel(tmp_path_factory):
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("path", LESSONS, ids=lambda path: path.stem)
-def test_a_notebook_installs_the_wheel_runs_and_draws(path, beside_a_wheel, site, tmp_path):
+def test_a_notebook_installs_the_wheel_runs_and_draws(path, beside_a_wheel, site):
     import nbclient
     import nbformat
     from traitlets.config import Config
@@ -121,8 +122,10 @@ def test_a_notebook_installs_the_wheel_runs_and_draws(path, beside_a_wheel, site
     book = nbformat.reads(json.dumps(made), as_version=4)
     resources = {"metadata": {"path": str(beside_a_wheel)}}
     # Over files: of ports that Jupyter picks, another process may take one before the kernel does.
-    sockets = Config(KernelManager={"transport": "ipc", "ip": str(tmp_path / "kernel")})
-    nbclient.NotebookClient(book, timeout=300, resources=resources, config=sockets).execute()
+    # Paths of sockets have at most some 100 characters, which those of pytest may exceed.
+    with TemporaryDirectory() as folder:
+        sockets = Config(KernelManager={"transport": "ipc", "ip": str(Path(folder) / "kernel")})
+        nbclient.NotebookClient(book, timeout=300, resources=resources, config=sockets).execute()
     outputs = [out for cell in book.cells for out in cell.get("outputs", ())]
     (picture,) = (out["data"] for out in outputs if "image/png" in out.get("data", {}))
     assert len(picture["image/png"]) > 7000
