@@ -302,6 +302,11 @@ class Iteration:
         """Models (C, S) whose steps had come down to rounding."""
         return self.seen[..., STALLED] != 0
 
+    @property
+    def left(self) -> float:
+        """How many times more than enough the next step promises, of the model that has most."""
+        return rules.promised(self.seen[..., SLOPE], self.violation, self.going, self.tol)
+
     def closed(self) -> Array:
         """W, with one step more for the models whose last one went as foreseen."""
         number = np.moveaxis(self.seen, -1, 0)

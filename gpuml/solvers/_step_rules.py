@@ -21,3 +21,11 @@ def shortened(first, slope):
         total = slope - first
         share = np.where(total > 0, -first / np.where(total > 0, total, 1.0), 0.8)
         return np.clip(np.where(np.isfinite(slope), share, 0.1), 0.1, 0.8)
+
+
+def promised(slope, violation, going, tol):
+    """How many times more than enough the next steps promise: the most of those going on."""
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        times = np.maximum(np.abs(slope) / (2 * ENOUGH * tol**2), (violation / tol) ** 2)
+        times = times[going & np.isfinite(times)]
+    return float(times.max()) if times.size else 1.0

@@ -80,7 +80,7 @@ def fits(data: LossRows, shape: tuple[int, ...], memory: int) -> bool:
     return 8 * COPIES * size <= memory
 
 
-def refreshed(problem: Any, W: Array, n_iter: int) -> Any:
+def refreshed(problem: Any, W: Array, n_iter: int, left: float) -> Any:
     """The problem with Hessians at W, at some passes; None to keep the old ones."""
     if n_iter not in TAKEN_AT:
         return None

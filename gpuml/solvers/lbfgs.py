@@ -32,6 +32,7 @@ from gpuml.solvers._step_rules import (
     OVERSHOOT,
     PATIENCE,
     SURE_OVERSHOOT,
+    promised,
     shortened,
 )
 
@@ -86,7 +87,7 @@ def minimise(
     precision: float = EPS,
     drops_at_once: float = 1.0,
     looks: bool = False,
-    refresh: Callable[[Any, Array, int], Any] | None = None,
+    refresh: Callable[[Any, Array, int, float], Any] | None = None,
 ) -> Solved:
     """Minimise until gradients are at most `tol`, and little is left to be gained.
 
@@ -111,8 +112,9 @@ def minimise(
         candidates divided by this: 1 drops every one, 2 half of them at a time.
     looks : bool, default=False
         Whether no step is taken that is not looked at.
-    refresh : callable ``(problem, W, n_iter) -> problem or None``, optional
-        Asked before every pass for a problem with a better preconditioner at W.
+    refresh : callable ``(problem, W, n_iter, left) -> problem or None``, optional
+        Asked before every pass for a problem with a better preconditioner at W. `left` is how many
+        times more than enough a step promises, of the model that promises most.
 
     Returns
     -------
@@ -131,7 +133,7 @@ def minimise(
             kept = np.flatnonzero(going)
             now.select(now.problem.select(kept), kept)
             alive = alive[kept]
-        better = None if refresh is None else refresh(now.problem, now.W, n_iter)
+        better = None if refresh is None else refresh(now.problem, now.W, n_iter, now.left)
         if better is not None:
             now.restart(better)
         now.advance(precision)
@@ -163,6 +165,11 @@ class _Iteration:
     def going(self):
         """Problems (C, S) that are not done."""
         return ~(self.done | self.stalled)
+
+    @property
+    def left(self):
+        """How many times more than enough the next step promises, of the model that has most."""
+        return promised(self.slope, self.violation, self.going, self.tol)
 
     def closed(self):
         """W, with one step more for the problems whose last one went as foreseen."""

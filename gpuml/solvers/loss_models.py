@@ -398,6 +398,6 @@ def _precision(data):
     return float(xp.finfo(data.design.dtype).eps)
 
 
-def every_pass(problem: Any, W: Array, n_iter: int) -> Any:
+def every_pass(problem: Any, W: Array, n_iter: int, left: float) -> Any:
     """Newton's method: Hessians of all rows at every pass."""
     return problem.at(problem.data, W, shared=False)

@@ -22,8 +22,10 @@ WORTH_SAMPLING = 3
 WORTH_PASSES = 4.0
 # Copies of Hessians while they are inverted.
 MATRICES_AT_ONCE = 4
-# Passes with one preconditioner of a sample before a better one is thought of; doubles every time.
-PATIENCE = 5
+# Passes with the same Hessians after which their rate is known, and before which it is not.
+KNOWN = 3
+# The logarithm of the factor by which a pass lowers at most what is left, with the best Hessians.
+FASTEST = 3.5
 # Passes from which on each earns more than it costs, by its number divided by this.
 LINGERING = 5
 # Passes that Hessians of a sample save in any case, and the logarithm of the factor by which models
@@ -34,7 +36,7 @@ WAY_TO_GO = 7.0
 WORTH_LEFT = 5.0
 # By what Hessians of codes are to be cheaper than of dense rows, to be taken from the first on.
 CHEAP = 4.0
-# How often Hessians of all rows are shared between splits before each has its own.
+# How often Hessians are shared between splits before each model has its own.
 SHARED_TIMES = 4
 
 
@@ -97,10 +99,9 @@ class Refresh:
     """When to recompute Hessians, from how many rows, and for which models.
 
     First from a sample of rows, as large as makes the Hessians and the passes with them cheapest,
-    and for all splits of a candidate together; later, where steps have not led to the minimum by
-    then, from as many rows as half of the passes since have paid for; and from all rows, for each
-    model by itself, as soon as that costs no more than those passes. Where fewer passes than that
-    are left of `max_iter`, they are taken instead.
+    and for all splits of a candidate together. Later, as soon as the passes that are left, at the
+    rate of those before, take longer than better Hessians and the passes with those: from more
+    rows, or from all rows for each model by itself.
     """
 
     def __init__(
@@ -137,55 +138,85 @@ class Refresh:
         self.earned = 0.0
         self.passes = 0
         self.times = 0
+        self.first_left = 0.0
 
-    def __call__(self, problem: Any, W: Array, n_iter: int) -> Any:
-        """The problem with new Hessians at W, or None to keep the old ones."""
+    def __call__(self, problem: Any, W: Array, n_iter: int, left: float) -> Any:
+        """The problem with new Hessians at W, or None to keep the old ones.
+
+        Of the model that is farthest from its end, ``left`` is how many times more than enough the
+        next step promises.
+        """
         # The curvature from steps is better than recomputed expected curvatures.
         if self.data.loss.expected and self.times:
             return None
         n_candidates = W.shape[0]
-        # A model that took many passes will take about as many more.
-        one_pass = self._pass_cost(n_candidates)
-        self.earned += one_pass * max(1.0, n_iter / LINGERING)
-        self.earned = min(self.earned, WORTH_LEFT * one_pass * (self.max_iter - n_iter))
         self.passes += 1
         alike = self.cheap and self.times == 0 and are_alike(W)
-        room = n_candidates <= self.most_matrices
-        chosen = self._choose(n_candidates, alike) if room else None
+        if n_candidates > self.most_matrices:
+            return None
+        if self.times:
+            chosen = self._choose_again(n_candidates, n_iter, left)
+        else:
+            chosen = self._choose(n_candidates, alike, n_iter)
         if chosen is None:
             return None
         n_rows, alone = chosen
-        self.earned, self.passes, self.times = 0.0, 0, self.times + 1
+        self.passes, self.times = 0, self.times + 1
         step = self.data.n_rows // n_rows
         rows = problem.data if step == 1 else problem.data.every(step)
         return problem.at(rows, W, shared=not alone)
 
-    def _choose(self, n_candidates, alike):
+    def _choose(self, n_candidates, alike, n_iter):
         """Number of rows, and whether each model gets its own; None for not now.
 
         `alike` says that the models of all candidates are the same so far.
         """
-        n_rows = self.data.n_rows
-        saved = self.earned + SAVED_PASSES * self._pass_cost(n_candidates)
+        # A model that took many passes will take about as many more.
+        one_pass = self._pass_cost(n_candidates)
+        self.earned += one_pass * max(1.0, n_iter / LINGERING)
+        self.earned = min(self.earned, WORTH_LEFT * one_pass * (self.max_iter - n_iter))
+        saved = self.earned + SAVED_PASSES * one_pass
         worth = saved if self.cheap else self.earned
-        asked = self.cheap or self.times > 0 or not self.shares
-        alone = self._cost_alone(n_candidates, alike)
-        if asked and worth >= alone and self._has_room(n_candidates):
-            return n_rows, True
-        if self.times == 0 and self.shares:
-            pays = self.at_once or saved >= self._cost(n_candidates, self.fewest_rows)
-            return (self._first_rows(n_candidates), self.n_splits == 1) if pays else None
+        if (self.cheap or not self.shares) and self._has_room(n_candidates):
+            if worth >= self._cost_alone(n_candidates, alike):
+                return self.data.n_rows, True
         if not self.shares:
             return None
-        if n_rows < WORTH_SAMPLING * self.fewest_rows:
-            pays = self.times < SHARED_TIMES and self.earned >= self._cost(n_candidates, n_rows)
-            return (n_rows, False) if pays else None
-        if self.passes < PATIENCE * 2**self.times:
+        pays = self.at_once or saved >= self._cost(n_candidates, self.fewest_rows)
+        return (self._first_rows(n_candidates), self.n_splits == 1) if pays else None
+
+    def _choose_again(self, n_candidates, n_iter, left):
+        """As `_choose`, where there have been Hessians."""
+        left = math.log(max(left, 1.0))
+        since = self.passes - 1
+        if since == 0:
+            self.first_left = left
+        if self.passes < KNOWN:
             return None
-        fixed = self._cost(n_candidates, 0)
-        per_row = (self._cost(n_candidates, n_rows) - fixed) / n_rows
-        paid = int((self.earned / 2 - fixed) / per_row)
-        return (min(paid, n_rows), False) if paid > self.fewest_rows else None
+        rate = (self.first_left - left) / since
+        # Models that would not get to their end by then are worth more than the passes until then.
+        most = WORTH_LEFT * (self.max_iter - n_iter)
+        one_pass, n_rows = self._pass_cost(n_candidates), self.data.n_rows
+        n_passes = left / rate if rate * most > left else most
+        best, chosen = n_passes * one_pass, None
+        if self._has_room(n_candidates):
+            alone = self._cost_alone(n_candidates, False) + (1 + left / FASTEST) * one_pass
+            best, chosen = min((best, chosen), (alone, (n_rows, True)), key=lambda each: each[0])
+        if self.shares and self.times < SHARED_TIMES:
+            for size in self._sizes()[self.times - 1 :]:
+                rate = min(-2.0 * math.log(self._left_by(size)), FASTEST)
+                cost = self._cost(n_candidates, size) + (1 + left / rate) * one_pass
+                if cost < best:
+                    best, chosen = cost, (int(size), False)
+        return chosen
+
+    def _sizes(self):
+        """Numbers of rows of samples."""
+        return np.minimum(self.fewest_rows * 2.0 ** np.arange(32), self.data.n_rows)
+
+    def _left_by(self, size):
+        """The part of the distance to the minimum that a pass with Hessians of a sample leaves."""
+        return np.minimum(np.sqrt(self.order / size), 0.9)
 
     def _has_room(self, n_candidates):
         """Whether there is memory for a matrix of each model."""
@@ -203,9 +234,8 @@ class Refresh:
         Hessians of h rows differ from those of all by about sqrt(order / h), and each pass leaves
         about that part of the distance to the minimum.
         """
-        one_pass, n_rows = self._pass_cost(n_candidates), self.data.n_rows
-        sizes = np.minimum(self.fewest_rows * 2.0 ** np.arange(32), n_rows)
-        left = np.minimum(np.sqrt(self.order / sizes), 0.9)
+        one_pass, sizes = self._pass_cost(n_candidates), self._sizes()
+        left = self._left_by(sizes)
         costs = [self._cost(n_candidates, size) for size in sizes]
         return int(sizes[np.argmin(costs - one_pass * WAY_TO_GO / np.log(left))])
 
