@@ -113,6 +113,8 @@ class Options:
         Bytes for the models that are fitted at once.
     block_bytes : int, optional
         Bytes of workspace for a block of rows.
+    rough : bool
+        Whether models that are not at their minimum after `max_iter` passes will do.
     """
 
     tol: float = 1e-4
@@ -120,6 +122,7 @@ class Options:
     newton: bool = False
     memory: int = 2**30
     block_bytes: int | None = None
+    rough: bool = False
 
 
 def solve(
@@ -297,7 +300,8 @@ def _near_minimum(data, penalty, start, options, rarest, method):
     sample = data.every(step)
     # The gradient of the sample differs from that of all rows by about 1 / (2 sqrt(rows)).
     noise = SAMPLE_NOISE / sample.n_rows**0.5
-    coarse = replace(options, tol=max(options.tol, noise), max_iter=SAMPLE_MAX_ITER)
+    tol = max(options.tol, noise)
+    coarse = replace(options, tol=tol, max_iter=SAMPLE_MAX_ITER, rough=True)
     return sample.ask(_minimum, penalty, start, coarse, method)
 
 
@@ -365,9 +369,8 @@ def _solve(data, penalty, start, options, *, near=False):
     if beside:
         refresh = arrow.refreshed if arrow.fits(data, start.shape, options.memory) else None
     else:
-        refresh = (
-            every_pass if exact else Refresh(data, start.shape, options.memory, options.max_iter)
-        )
+        limits = options.memory, options.max_iter
+        refresh = every_pass if exact else Refresh(data, start.shape, *limits, rough=options.rough)
     solved = minimise(
         problem,
         move(start, home),

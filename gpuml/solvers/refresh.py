@@ -38,6 +38,8 @@ WORTH_LEFT = 5.0
 CHEAP = 4.0
 # How often Hessians are shared between splits before each model has its own.
 SHARED_TIMES = 4
+# Of fewer rows per coefficient than this, all of them are shared once only: splits differ too much.
+WORTH_SHARING = 16
 
 
 @dataclass(frozen=True)
@@ -112,9 +114,12 @@ class Refresh:
         max_iter: float = math.inf,
         *,
         proximal: bool = False,
+        rough: bool = False,
     ):
         _, self.n_splits, k, q = shape
         self.data, self.max_iter = data, max_iter
+        # Where a minimum is not needed, Hessians cost no more than the passes that are left.
+        self.worth_left = 1.0 if rough else WORTH_LEFT
         self.order = k * q
         self.most_matrices = memory // (8 * MATRICES_AT_ONCE * self.order**2)
         self.square = float(self.order) ** 2
@@ -136,9 +141,9 @@ class Refresh:
         self.shares = proximal or not few
         self.fewest_rows = min(data.n_rows, sample_size(data))
         self.earned = 0.0
-        self.passes = 0
         self.times = 0
-        self.first_left = 0.0
+        self.last_rows = 0
+        self.lefts: list[float] = []  # before each pass since the last Hessians
 
     def __call__(self, problem: Any, W: Array, n_iter: int, left: float) -> Any:
         """The problem with new Hessians at W, or None to keep the old ones.
@@ -150,18 +155,18 @@ class Refresh:
         if self.data.loss.expected and self.times:
             return None
         n_candidates = W.shape[0]
-        self.passes += 1
+        self.lefts.append(math.log(max(left, 1.0)))
         alike = self.cheap and self.times == 0 and are_alike(W)
         if n_candidates > self.most_matrices:
             return None
         if self.times:
-            chosen = self._choose_again(n_candidates, n_iter, left)
+            chosen = self._choose_again(n_candidates, n_iter)
         else:
             chosen = self._choose(n_candidates, alike, n_iter)
         if chosen is None:
             return None
         n_rows, alone = chosen
-        self.passes, self.times = 0, self.times + 1
+        self.times, self.last_rows, self.lefts = self.times + 1, n_rows, []
         step = self.data.n_rows // n_rows
         rows = problem.data if step == 1 else problem.data.every(step)
         return problem.at(rows, W, shared=not alone)
@@ -174,41 +179,50 @@ class Refresh:
         # A model that took many passes will take about as many more.
         one_pass = self._pass_cost(n_candidates)
         self.earned += one_pass * max(1.0, n_iter / LINGERING)
-        self.earned = min(self.earned, WORTH_LEFT * one_pass * (self.max_iter - n_iter))
+        self.earned = min(self.earned, self.worth_left * one_pass * (self.max_iter - n_iter))
         saved = self.earned + SAVED_PASSES * one_pass
         worth = saved if self.cheap else self.earned
-        if (self.cheap or not self.shares) and self._has_room(n_candidates):
-            if worth >= self._cost_alone(n_candidates, alike):
-                return self.data.n_rows, True
+        each = (self.cheap or not self.shares) and self._has_room(n_candidates)
+        if each and worth >= self._cost_alone(n_candidates, alike):
+            return self.data.n_rows, True
         if not self.shares:
             return None
         pays = self.at_once or saved >= self._cost(n_candidates, self.fewest_rows)
         return (self._first_rows(n_candidates), self.n_splits == 1) if pays else None
 
-    def _choose_again(self, n_candidates, n_iter, left):
+    def _choose_again(self, n_candidates, n_iter):
         """As `_choose`, where there have been Hessians."""
-        left = math.log(max(left, 1.0))
-        since = self.passes - 1
-        if since == 0:
-            self.first_left = left
-        if self.passes < KNOWN:
+        if len(self.lefts) < KNOWN:
             return None
-        rate = (self.first_left - left) / since
-        # Models that would not get to their end by then are worth more than the passes until then.
-        most = WORTH_LEFT * (self.max_iter - n_iter)
-        one_pass, n_rows = self._pass_cost(n_candidates), self.data.n_rows
-        n_passes = left / rate if rate * most > left else most
-        best, chosen = n_passes * one_pass, None
+        one_pass, left = self._pass_cost(n_candidates), self.lefts[-1]
+        best, chosen = self._passes_left(n_iter) * one_pass, None
+        for cost, rate, choice in self._choices(n_candidates):
+            cost += (1 + left / rate) * one_pass
+            if cost < best:
+                best, chosen = cost, choice
+        return chosen
+
+    def _passes_left(self, n_iter):
+        """How many more passes with the same Hessians are worth, at the rate of the last ones.
+
+        If models would not get to their minimum, that is worth more than the passes until then.
+        """
+        since, left = len(self.lefts) - 1, self.lefts[-1]
+        start = min(since // 2, since - KNOWN + 1)
+        rate = (self.lefts[start] - left) / (since - start)
+        most = self.worth_left * (self.max_iter - n_iter)
+        return left / rate if rate * most > left else most
+
+    def _choices(self, n_candidates):
+        """Costs of better Hessians, the rates of passes with them, and what `_choose` returns."""
+        n_rows = self.data.n_rows
         if self._has_room(n_candidates):
-            alone = self._cost_alone(n_candidates, False) + (1 + left / FASTEST) * one_pass
-            best, chosen = min((best, chosen), (alone, (n_rows, True)), key=lambda each: each[0])
-        if self.shares and self.times < SHARED_TIMES:
+            yield self._cost_alone(n_candidates, False), FASTEST, (n_rows, True)
+        many = self.last_rows < n_rows or n_rows >= WORTH_SHARING * self.order
+        if self.shares and many and self.times < SHARED_TIMES:
             for size in self._sizes()[self.times - 1 :]:
                 rate = min(-2.0 * math.log(self._left_by(size)), FASTEST)
-                cost = self._cost(n_candidates, size) + (1 + left / rate) * one_pass
-                if cost < best:
-                    best, chosen = cost, (int(size), False)
-        return chosen
+                yield self._cost(n_candidates, size), rate, (int(size), False)
 
     def _sizes(self):
         """Numbers of rows of samples."""

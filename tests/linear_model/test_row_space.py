@@ -3,14 +3,10 @@
 import numpy as np
 import pytest
 
-from gpuml._arrays import HOST, to_host
-from gpuml.designs import Dense
+from gpuml._arrays import to_host
 from gpuml.linear_model import LogisticRegression, PoissonRegressor
-from gpuml.losses import BINOMIAL
 from gpuml.model_selection import GridSearchCV
 from gpuml.solvers import row_space
-from gpuml.solvers.loss_rows import LossRows
-from gpuml.solvers.refresh import Refresh
 
 N_ROWS, N_FEATURES = 24, 400
 TIGHT = {"tol": 1e-10, "max_iter": 2000}
@@ -90,38 +86,6 @@ def test_what_is_said_before_is_said_after(name, n_first, rng, monkeypatch):
     said = expected.get(n_first, ", in the space of the rows after 2 passes")
     assert after.why == f"all candidates together{said}"
     assert before.why == after.why + (", if they take more" if n_first else "")
-
-
-@pytest.mark.parametrize("n_rows", [30, 31, 32, 200])
-def test_splits_share_no_hessians_where_rows_are_no_more_than_coefficients(n_rows, rng):
-    taken = hessians_taken(rng.normal(size=(n_rows, 30)), range(40))
-    assert taken
-    assert any(shared for _, shared in taken) == (n_rows > 31)
-    assert all(rows == n_rows for rows, _ in taken)
-
-
-def test_hessians_are_not_taken_where_few_passes_are_left(rng):
-    X = rng.normal(size=(400, 200))
-    assert hessians_taken(X, range(10), max_iter=100)
-    assert not hessians_taken(X, range(10), max_iter=10)
-
-
-def hessians_taken(X, passes, **options):
-    """Of how many rows, and whether splits share them: for two candidates and three splits."""
-    (n_rows, p), taken = X.shape, []
-    data = LossRows(Dense(X, HOST), np.zeros(n_rows), np.ones((3, n_rows)), BINOMIAL, 1)
-
-    class Taking:
-        def __init__(self):
-            self.data = data
-
-        def at(self, rows, W, *, shared):
-            taken.append((rows.n_rows, shared))
-
-    refresh = Refresh(data, (2, 3, 1, p + 1), 2**30, **options)
-    for n_iter in passes:
-        refresh(Taking(), np.zeros((2, 3, 1, p + 1)), n_iter)
-    return taken
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -59,7 +59,7 @@ def test_steps_are_those_of_numpy(seed, spread, drops_at_once):
         pytest.skip("no GPU")
     bowls, start = problem(seed, spread), np.zeros((*GRID, *SHAPE))
 
-    def refreshed(now, W, n_iter):
+    def refreshed(now, W, n_iter, left):
         return replace(now, scale=0.5 * now.scale) if n_iter == 7 else None
 
     expected, found = (
