@@ -7,10 +7,10 @@ from sklearn.linear_model import LogisticRegression as Theirs
 from gpuml._arrays import HOST
 from gpuml.designs import Dense
 from gpuml.losses import BINOMIAL
+from gpuml.penalties import Penalty
 from gpuml.solvers import refresh as refreshing
 from gpuml.solvers.loss_models import Options, solve
 from gpuml.solvers.loss_rows import LossRows
-from gpuml.penalties import Penalty
 from gpuml.solvers.refresh import GPU_COSTS, KNOWN, Refresh
 
 MANY_PASSES = 40
