@@ -4,33 +4,59 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import cache
 from itertools import chain, islice
 
 ALONE_FROM_ORDER, ALONE_TO_ORDER = 48, 512
+# So many pools of each number of threads are kept: one, and those of maps within maps and beside.
+POOLS_KEPT = 4
+
+_idle: dict[int, list[ThreadPoolExecutor]] = {}
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=lambda: _idle.clear())  # their threads stay in the parent
 
 
 def ordered_map(function: Callable, items: Iterable, threads: int) -> Generator:
     """``map`` over a pool of threads, in order, with only a few results waiting at a time.
 
-    A single item is done in the caller's thread.
+    A single item is done in the caller's thread. When the caller closes the generator, or an item
+    raises, items that have not begun are dropped, and those that have are waited for.
     """
     items = iter(items)
     first = list(islice(items, 2))
     if len(first) < 2:
         yield from map(function, first)
         return
-    items = chain(first, items)
-    with ThreadPoolExecutor(threads) as pool:
-        waiting: deque = deque()
-        for item in items:
-            waiting.append(pool.submit(function, item))
-            if len(waiting) > 2 * threads:
+    waiting: deque = deque()
+    with _pool(threads) as pool:
+        try:
+            for item in chain(first, items):
+                waiting.append(pool.submit(function, item))
+                if len(waiting) > 2 * threads:
+                    yield waiting.popleft().result()
+            while waiting:
                 yield waiting.popleft().result()
-        while waiting:
-            yield waiting.popleft().result()
+        finally:
+            wait([future for future in waiting if not future.cancel()])
+
+
+@contextmanager
+def _pool(threads):
+    """Threads for one map at a time: starting them takes as long as a pass over few rows."""
+    idle = _idle.setdefault(threads, [])
+    try:
+        pool = idle.pop()
+    except IndexError:
+        pool = ThreadPoolExecutor(threads, thread_name_prefix="gpuml_map")
+    try:
+        yield pool
+    finally:
+        if len(idle) < POOLS_KEPT:
+            idle.append(pool)
+        else:
+            pool.shutdown(wait=False)
 
 
 @cache

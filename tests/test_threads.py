@@ -1,0 +1,103 @@
+"""Laws of maps over threads: order, what is waited for, and threads that serve map after map."""
+
+import multiprocessing
+import threading
+import time
+
+import pytest
+
+from gpuml._arrays import threads as pools
+from gpuml._arrays.threads import ordered_map
+
+
+@pytest.fixture(autouse=True)
+def no_pools(monkeypatch):
+    monkeypatch.setattr(pools, "_idle", {})
+
+
+def thread_after(seconds):
+    time.sleep(seconds)
+    return threading.get_ident()
+
+
+@pytest.mark.parametrize("n_items", [0, 1, 2, 9])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_results_come_in_order(threads, n_items):
+    def slower_first(i):
+        time.sleep(0.001 * (n_items - i))
+        return i
+
+    assert list(ordered_map(slower_first, range(n_items), threads)) == list(range(n_items))
+
+
+def test_the_caller_does_a_single_item():
+    (thread,) = ordered_map(thread_after, [0.0], 2)
+    assert thread == threading.get_ident()
+
+
+def test_maps_one_after_the_other_use_the_same_threads():
+    first, second = (set(ordered_map(thread_after, [0.01] * 8, 2)) for _ in range(2))
+    assert first == second
+    assert len(first) == 2
+
+
+def test_maps_within_maps_and_beside_them_have_threads_of_their_own():
+    def within(i):
+        return sum(ordered_map(lambda j: 10 * i + j, range(3), 2))
+
+    assert list(ordered_map(within, range(4), 2)) == [3 + 30 * i for i in range(4)]
+    beside = ordered_map(thread_after, [0.0] * 9, 2)
+    found = {next(beside), *ordered_map(thread_after, [0.01] * 4, 2)}
+    assert len(found) == 3
+
+
+def test_no_more_pools_are_kept_than_needed():
+    maps = [ordered_map(abs, range(9), 2) for _ in range(pools.POOLS_KEPT + 3)]
+    for each in maps:
+        next(each)
+    for each in maps:
+        each.close()
+    assert len(pools._idle[2]) == pools.POOLS_KEPT
+
+
+@pytest.mark.parametrize("ending", ["closed", "raising"])
+def test_a_map_that_ends_early_waits_for_what_has_begun_alone(ending):
+    begun, done = [], []
+
+    def work(i):
+        begun.append(i)
+        if ending == "raising" and i == 0:
+            raise KeyError(i)
+        time.sleep(0.05 if i else 0.0)
+        done.append(i)
+
+    results = ordered_map(work, range(40), 2)
+    if ending == "raising":
+        with pytest.raises(KeyError):
+            next(results)
+    else:
+        next(results)
+        results.close()
+    assert set(begun) - {0} == set(done) - {0}
+    assert len(begun) < 10
+    n_begun = len(begun)
+    time.sleep(0.1)
+    assert len(begun) == n_begun
+    assert list(ordered_map(abs, [-1, -2], 2)) == [1, 2]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_process_starts_threads_of_its_own():
+    if "fork" not in multiprocessing.get_all_start_methods():
+        pytest.skip("no fork on this system")
+    list(ordered_map(abs, range(4), 2))
+    queue = multiprocessing.get_context("fork").SimpleQueue()
+
+    def work():
+        queue.put(list(ordered_map(abs, [-1, -2, -3], 2)))
+
+    child = multiprocessing.get_context("fork").Process(target=work, daemon=True)
+    child.start()
+    child.join(20)
+    assert child.exitcode == 0
+    assert queue.get() == [1, 2, 3]
