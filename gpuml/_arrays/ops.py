@@ -69,7 +69,7 @@ def solve_shifted(
         As of `solve_spd`.
     """
     if is_numpy(M):
-        with threads_for_order(M.shape[-1]):
+        with threads_for_order(*B.shape[-2:]):
             return _solve_shifted_lapack(M, shifts, B, enough)
     eye = xp.eye(M.shape[-1], dtype=xp.float64, device=device_of(M))
 
@@ -145,7 +145,7 @@ def _solve_spd_lapack(A, B):
     lead = np.broadcast_shapes(A.shape[:-2], B.shape[:-2])
     matrices = np.broadcast_to(A, (*lead, p, p)).reshape(-1, p, p)
     sides = np.broadcast_to(B, (*lead, p, t)).reshape(-1, p, t)
-    with threads_for_order(p):
+    with threads_for_order(p, t):
         X, condition = _solve_shifted_lapack(matrices, np.zeros(1), sides, 0.0)
     return X.reshape(*lead, p, t), condition.reshape(lead)
 

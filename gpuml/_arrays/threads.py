@@ -10,6 +10,7 @@ from functools import cache
 from itertools import chain, islice
 
 ALONE_FROM_ORDER, ALONE_TO_ORDER = 48, 512
+ALONE_FROM_NUMBERS = 512  # of the sides of a system
 # So many pools of each number of threads are kept: one, and those of maps within maps and beside.
 POOLS_KEPT = 4
 
@@ -74,13 +75,14 @@ def blas_threads() -> int:
     return max(1, min(allowed, default=os.cpu_count() or 1))
 
 
-def threads_for_order(order: int) -> AbstractContextManager:
-    """A context for many small factorisations of matrices of some order.
+def threads_for_order(order: int, n_sides: int = 1) -> AbstractContextManager:
+    """A context for many small factorisations of matrices of some order, and solutions with them.
 
     Where BLAS would use threads though one is as fast, it gets one: several would wait for each
     other in every call, for seconds where another process holds a core.
     """
-    alone = ALONE_FROM_ORDER <= order <= ALONE_TO_ORDER
+    many = order >= ALONE_FROM_ORDER or order * n_sides >= ALONE_FROM_NUMBERS
+    alone = many and order <= ALONE_TO_ORDER
     return one_blas_thread() if alone else nullcontext()
 
 

@@ -42,9 +42,10 @@ SHARE = 4
 
 
 # The cost of an exponential relative to a product of two numbers, and the share of support vectors,
-# times features and this cost, above which a kernel of all pairs is faster than libsvm's own.
+# times features and this cost, times the machines with a kernel, above which a kernel of all pairs
+# is faster than libsvm's own.
 EXPONENTIAL = 20
-LEAST_SHARE = 9.0
+LEAST_SHARE = 25.0
 # Seconds of a fit from which several run in threads: joblib looks every 10 ms whether they are
 # done.
 LONG_FIT = 0.02
@@ -106,15 +107,20 @@ class Seen:
         _check_memory(len(train), sum(len(X) for X in seen.values() if X is not train))
         return cls(train, seen)
 
-    def check_pays(self, fitted: Any) -> None:
+    def check_pays(self, fitted: Any, others: Sequence[Any]) -> None:
         """Raise OwnKernels if a fitted machine has few support vectors, as others will have.
 
         libsvm computes kernels of those and of few other rows; one that failed tells nothing.
         """
         n, p = self.train.shape
         n_support = len(getattr(fitted, "support_", self.train))
-        if n_support * (p + EXPONENTIAL) < LEAST_SHARE * n:
-            raise OwnKernels("few rows are support vectors: libsvm computes few kernels")
+        n_kernels = len({_kernel_of(other, self.train) for other in others})
+        spared = n_support * (p + EXPONENTIAL) * len(others) / max(1, n_kernels)
+        if spared < LEAST_SHARE * n:
+            raise OwnKernels(
+                "few rows are support vectors, or few candidates share a kernel: libsvm computes "
+                "few kernels"
+            )
 
 
 def fit_by_kernels(
@@ -140,13 +146,13 @@ def fit_by_kernels(
         raise OwnKernels("your own scorer may use X or the estimator")
     rows, middle = Seen.of(members, stage, task), len(members) // 2
     result = alone(members[middle])
+    others = [i for i in range(len(members)) if i != middle]
     try:
-        rows.check_pays(members[middle].model)
+        rows.check_pays(members[middle].model, [members[i].model for i in others])
     except OwnKernels:
         yield middle, result
         raise
     yield middle, {**result, "made": Made(shared=(KERNELS,))}
-    others = [i for i in range(len(members)) if i != middle]
     threads = blas_threads() if result["fit_time"] >= LONG_FIT else 1
     for i, result in _fit_all([members[i] for i in others], rows, stage.fold, task, threads):
         yield others[i], result

@@ -5,6 +5,7 @@ sum of absolute or of relative differences, the cosine, or what X says it is. Al
 base are made from one matrix of it, in float64.
 """
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -13,11 +14,13 @@ import numpy as np
 from scipy.spatial.distance import cdist, pdist, squareform
 
 from gpuml._arrays import Array, is_numpy, namespace
-from gpuml._arrays.threads import blas_threads, ordered_map
+from gpuml._arrays.threads import blas_threads, may_limit_blas, one_blas_thread, ordered_map
 from gpuml.data import cut
 
 # Threads apply NumPy functions to blocks of this many bytes, which stay in a cache.
 BLOCK_BYTES = 2**18
+# Blocks of products of all features are larger, as BLAS copies its other factor for each.
+PRODUCT_BYTES = 2**20
 # The median uses about so many rows.
 FEW_ROWS = 100
 BASES = {
@@ -146,13 +149,33 @@ def _squares(X, Y, same, xp):
     # A common offset of all rows would cost digits of squares. A median ignores a wild row.
     few = Y[:: max(1, Y.shape[0] // FEW_ROWS), :]
     middle = xp.sort(few, axis=0)[few.shape[0] // 2, :]
-    X, Y = X - middle, Y - middle
-    found = X @ (-2.0 * Y).T
-    found += xp.sum(X * X, axis=1)[:, None]
-    found += xp.sum(Y * Y, axis=1)[None, :]
-    found = np.maximum(found, 0.0, out=found) if is_numpy(found) else xp.clip(found, min=0.0)
+    X = X - middle
+    Y = X if same else Y - middle
+    across, size, other = (-2.0 * Y).T, xp.sum(X * X, axis=1)[:, None], xp.sum(Y * Y, axis=1)
+    if is_numpy(X):
+        found = _squares_in_blocks(X, across, size, other)
+    else:
+        found = xp.clip(X @ across + size + other[None, :], min=0.0)
     if same:
         _set_diagonal(found, 0.0)
+    return found
+
+
+def _squares_in_blocks(X, across, size, other):
+    """Squares in blocks of rows, which are finished while they are in a cache, in threads."""
+    found = np.empty((len(X), len(other)))
+
+    def work(rows):
+        some = found[rows]
+        np.matmul(X[rows], across, out=some)
+        some += size[rows]
+        some += other
+        np.maximum(some, 0.0, out=some)
+
+    blocks = cut(slice(0, len(X)), max(1, PRODUCT_BYTES // (8 * max(1, len(other)))))
+    threads = blas_threads() if may_limit_blas() else 1
+    with one_blas_thread():
+        deque(ordered_map(work, blocks, threads), maxlen=0)
     return found
 
 

@@ -29,13 +29,17 @@ CASES = {
     "two classes": (svm.SVC(), PAIR, RBF),
     "three classes": (svm.SVC(class_weight="balanced"), NAMES, RBF),
     "ours": (gpuml.svm.SVC(), NAMES, RBF),
-    "one kernel": (svm.SVC(kernel="linear"), PAIR, {"C": [0.1, 1.0]}),
+    "one kernel": (svm.SVC(kernel="linear"), PAIR, {"C": np.logspace(-3, 1, 8)}),
     "all kernels": (
         svm.SVC(),
         NAMES,
         {"kernel": ["linear", "poly", "rbf", "sigmoid"], "C": [1, 9]},
     ),
-    "polynomials": (svm.SVC(kernel="poly"), PAIR, {"degree": [2, 3], "coef0": [0.0, 1.0]}),
+    "polynomials": (
+        svm.SVC(kernel="poly"),
+        PAIR,
+        {"degree": [2, 3], "coef0": [0.0, 1.0], "C": [0.1, 0.3, 1.0, 3.0]},
+    ),
     "pairs of classes": (
         svm.SVC(decision_function_shape="ovo", break_ties=False, class_weight={"a": 3.0}),
         NAMES,
@@ -171,6 +175,14 @@ def test_machines_of_few_support_vectors_compute_few_kernels():
     search, _ = compared(svm.SVC(kernel="linear"), PAIR, {"C": [0.1, 1.0, 10.0]}, X=apart)
     assert "few rows are support vectors" in str(search.plan_)
     assert KERNELS not in str(search.plan_)
+
+
+def test_kernels_of_few_candidates_are_computed_by_libsvm():
+    grids = {"C": [0.1, 1.0]}, {"C": np.logspace(-3, 3, 30)}
+    few, many = (str(compared(svm.SVC(), PAIR, grid)[0].plan_) for grid in grids)
+    assert "few candidates share a kernel" in few
+    assert KERNELS not in few
+    assert KERNELS in many
 
 
 def test_estimators_of_folds_are_fitted_to_rows():
