@@ -35,6 +35,7 @@ from gpuml._sklearn import (
     _score,
 )
 from gpuml.data import AnySplit, Rows, count_rows, row_indices, take
+from gpuml.model_selection.default_scores import quick
 
 
 @dataclass(frozen=True)
@@ -202,7 +203,8 @@ def private_rows(rows: Any, step: Any) -> Any:
 
 def score_model(model: Any, X: Any, y: Any, params: Mapping[str, Any], task: Task) -> Any:
     """Score, with scikit-learn's handling of errors and of scores that are no numbers."""
-    return _score(model, X, y, task.scorer, dict(params), task.error_score)
+    scorer = task.scorer if params else quick(task.scorer, model, y)
+    return _score(model, X, y, scorer, dict(params), task.error_score)
 
 
 def params_of(X: Any, params: Mapping[str, Any], part: Part) -> dict[str, Any]:
