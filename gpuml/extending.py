@@ -1,8 +1,9 @@
-"""Base classes for estimators of your own that share passes with others, and what they are given.
+"""Base classes for your own estimators, so that candidates and steps share passes over the rows.
 
 A search takes any estimator that has `fit` and `predict`. One that derives from `MultifitEstimator`
 has all candidates fitted on all splits in one call; a transformer that derives from `AffineStep`
-joins the pass of the model behind it. Every member has a default here or says that it is needed.
+shares the pass of the model behind it. Each member has a default here, or raises an error that says
+that a subclass must define it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -49,11 +50,11 @@ class Stack:
     Attributes
     ----------
     n_candidates : int
-        Candidates that it has models of.
+        Number of candidates with models in this stack.
     n_passes : int
-        Passes over the rows that they took.
+        Number of passes over the rows that the models took.
     words : str
-        What a plan says of the way in which they were found; "" for nothing.
+        How a plan describes the method; "" for no description.
     """
 
     n_candidates: Any
@@ -73,9 +74,9 @@ class RegressionStack(Stack):
         raise NotImplementedError(f"{type(self).__name__} defines no predict.")
 
     def residual_moments(self, part: str) -> "tuple[ResidualMoments, Array] | None":
-        """Sums of residuals (C, S) over "train" or "test" rows, and a mask of those to be trusted.
+        """Sums of residuals (C, S) over "train" or "test" rows, and a mask of the reliable ones.
 
-        None where they are not to be had without predictions.
+        None if they can only be computed from predictions.
         """
         return None
 
@@ -86,9 +87,9 @@ class ClassStack(Stack):
     Attributes
     ----------
     has_decisions : bool
-        Whether the estimators have a `decision_function`. Of those without, scores that take
-        decision values or probabilities take probabilities, and `decision` gives what these and
-        labels are made of: (C, m, k), of two classes too.
+        Whether the estimators have a `decision_function`. If not, scorers of decision values use
+        probabilities, and `decision` returns the values from which probabilities and labels
+        follow, (C, m, k) for two classes too.
     """
 
     has_decisions: bool = True
@@ -98,7 +99,7 @@ class ClassStack(Stack):
         raise NotImplementedError(f"{type(self).__name__} defines no decision.")
 
     def probability(self, decision: "Array") -> "Array | None":
-        """Probabilities (C, m, k) of such decision values; None for models that have none."""
+        """Probabilities (C, m, k) from decision values; None for models without probabilities."""
         return None
 
 
@@ -116,7 +117,7 @@ class ClusterStack(Stack):
     def inertia(self, part: str, weighted: bool) -> "Array":
         """Sums (C, S) of all models over the "train" or "test" rows of their splits.
 
-        `weighted` says whether they have the weights of the fits.
+        `weighted` says whether to weight the rows as in the fits.
         """
         raise NotImplementedError(f"{type(self).__name__} defines no inertia.")
 
@@ -125,10 +126,10 @@ class ClusterStack(Stack):
 
 
 class Extension:
-    """What a search may ask any estimator that derives from it.
+    """Members that a search reads of all estimators that extend gpuml.
 
-    A subclass that defines a name which looks like one of a member, and is none, is refused: its
-    misspelt member would be the default, and candidates would be fitted one by one without a word.
+    A subclass with a name that resembles a member's, and is none, raises TypeError: if a member
+    were misspelt, its default would be used, and candidates would silently be fitted one by one.
     """
 
     _members: ClassVar[frozenset[str]] = frozenset(("computes_on_gpu",))
@@ -152,8 +153,8 @@ class Extension:
     def computes_on_gpu(self) -> bool | None:
         """Whether `fit` takes CuPy arrays and is faster on a GPU, with these parameters.
 
-        Then rows in CPU memory are brought there once for all fits of a search that are made one by
-        one. None leaves it to what is known of the class: gpuml's and cuML's do, others do not.
+        If so, a search that fits candidates one by one copies rows from CPU memory to the GPU once
+        for all fits. With None, it does so for classes of gpuml and cuML, and for no others.
         """
         return None
 
@@ -162,29 +163,29 @@ class MultifitEstimator(Extension):
     """An estimator that fits many candidates on many splits in one call.
 
     A subclass defines `multifit_params`, `multifit_batch` and `multifit`, besides scikit-learn's
-    `fit` and `predict`; all else has a default. A law holds for every one: `multifit` and one fit
-    at a time agree. A subclass of it that redefines `fit` or `predict`, and not `multifit`, is
-    fitted one by one.
+    `fit` and `predict`; all other members have defaults. `multifit` must agree with one fit at a
+    time. If a class derives from yours and redefines `fit` or `predict`, but not `multifit`, its
+    candidates are fitted one by one.
 
     Attributes
     ----------
     multifit_params : sequence of str
         Parameters that may differ within one call of `multifit`.
     multifit_score : str or None
-        What `score` returns where the same class defines `score`: "r2", "accuracy", "d2_tweedie"
+        What `score` returns, if the same class defines `score`: "r2", "accuracy", "d2_tweedie"
         (with the estimator's `power`), "log_likelihood" (of a `DensityStack`) or "inertia" (of a
-        `ClusterStack`); then all models are scored at once. None for classes that inherit `score`
-        from scikit-learn's mixins (which is known), or have another.
+        `ClusterStack`). All models are then scored at once. None if the class inherits `score` from
+        scikit-learn's mixins, which gpuml recognises, or if `score` returns something else.
     multifit_in_frames : bool
-        Whether `multifit` fits models of what affine steps before them make of the rows
-        (`folds.frame`), so that a pipeline with such steps is fitted at once.
+        Whether `multifit` fits models to rows that affine steps have transformed (`folds.frame`),
+        so that candidates of a pipeline with such steps are fitted at once.
     multifit_divided : bool
-        Whether `multifit` reads rows by sums only, so that they may stay divided over the workers
-        of a cluster, or otherwise. If not, it is given all rows in one place.
+        Whether `multifit` reads rows through sums only, so that they can stay divided, for example
+        over the workers of a cluster. If not, it receives all rows in one place.
     multifit_targets : bool
-        Whether a target of several columns is several models, one for each column as if it were
-        alone, so that models of many targets are fitted at once. Of classifiers: whether
-        `multifit_columns` fits binary ones.
+        Whether the estimator fits each column of a target as if it were alone, so that models of
+        many targets are fitted at once. For classifiers: whether `multifit_columns` fits binary
+        models.
     """
 
     multifit_params: Sequence[str] = ()
@@ -206,18 +207,19 @@ class MultifitEstimator(Extension):
     _prefixes = ("multifit",)
 
     def multifit_obstacle(self, X: Any) -> str | None:
-        """Why these parameters and this kind of data cannot be fitted at once; None if they can.
+        """Why candidates with these parameters and this kind of data cannot be fitted at once.
 
-        In words that name what to change, such as ``"solver='lsqr'"``. `X` may be a stand-in with
-        the shape and dtype of the rows.
+        A text that names what to change, such as ``"solver='lsqr'"``; None if they can. `X` may be
+        a stand-in with the shape and dtype of the rows.
         """
         return None
 
     def multifit_levels(self, n_columns: int, X: Any) -> str | None:
-        """The reason why categories with so many columns cannot be kept apart; None if they can.
+        """Why categories with so many columns cannot be kept apart; None if they can.
 
-        Those of a column with more levels than sums over pairs of them pay for do: they are no
-        part of moments or frames (`folds.batch.apart`), and are the last coefficients of a model.
+        Categories of a column are kept apart if it has so many levels that sums over pairs of them
+        do not pay. They are then no part of moments or frames (`folds.batch.apart`), and have the
+        last coefficients of a model.
         """
         return f"{type(self).__name__} is fitted from sums over pairs"
 
@@ -247,10 +249,10 @@ class MultifitEstimator(Extension):
     def multifit_work(
         self, n_rows: int, n_features: int, n_targets: int, n_models: int
     ) -> tuple[int | None, float] | None:
-        """What `multifit` costs, about: passes over the rows and floating-point operations.
+        """Approximate cost of `multifit`: passes over the rows and floating-point operations.
 
-        Passes are None where they depend on what is found; all is None where nobody knows.
-        `search.explain` estimates seconds from it.
+        The number of passes is None if it depends on the data; the result is None if the cost is
+        unknown. `search.explain` estimates seconds from it.
         """
         return None
 
@@ -271,33 +273,34 @@ class MultifitEstimator(Extension):
     ) -> Stack:
         """Fit every candidate on the training part of every split.
 
-        Candidates are values of `multifit_params`; what one leaves out is as on this estimator.
-        `advance` is told of rows as they are read.
+        Candidates are values of `multifit_params`; a parameter that a candidate leaves out has the
+        value of this estimator. `advance` is called with the number of rows as they are read.
 
         Raises
         ------
         UnfittableSplits
-            With numbers of splits that cannot be fitted, and why: those are fitted one by one.
+            With the numbers of splits that cannot be fitted, and the reason. Candidates are then
+            fitted one by one on these.
         """
         raise NotImplementedError(f"{type(self).__name__} defines no multifit.")
 
     def multifit_columns(self, X: Any, Y: Any, sample_weight: Any = None) -> list[dict[str, Any]]:
-        """Fitted attributes of a model of each column of Y (n, t), as if it were alone.
+        """Fitted attributes of a model for each column of Y (n, t), fitted as if it were alone.
 
-        Of an estimator with `multifit_targets`. For classifiers columns are codes 0 and 1, in CPU
+        For estimators with `multifit_targets`. For classifiers, columns are codes 0 and 1 in CPU
         memory.
 
         Raises
         ------
         UnfittableSplits
-            With numbers of columns that have no model.
+            With the numbers of columns that cannot be fitted.
         """
         raise NotImplementedError(f"{type(self).__name__} defines no multifit_columns.")
 
     def multifit_model(self, params: Mapping[str, Any], attributes: Mapping[str, Any]) -> Any:
-        """A fitted copy from attributes that `Stack.pick` gave.
+        """A fitted copy of this estimator, with the attributes that `Stack.pick` returned.
 
-        This estimator's `multifit_batch` looked at the rows: number and names of features are its.
+        Number and names of features are those that `multifit_batch` set on this estimator.
         """
         model = clone(self).set_params(**params)
         seen = {n: v for n, v in vars(self).items() if n in ("n_features_in_", "feature_names_in_")}
@@ -309,19 +312,19 @@ class AffineStep(Extension):
     """A transformer whose map ``x -> x A + a`` follows from second moments of the rows.
 
     A subclass defines `affine_params` and `multi_affine`, besides scikit-learn's `fit` and
-    `transform`. A law holds for every one: `multi_affine` and one fit at a time agree.
+    `transform`. `multi_affine` must agree with one fit at a time.
 
     Attributes
     ----------
     affine_params : sequence of str
         Parameters that may differ within one call of `multi_affine`.
     affine_is_diagonal : bool
-        Whether it scales and shifts each feature by itself.
+        Whether it scales and shifts each feature separately.
     affine_needs_extrema : bool
-        Whether it has to know extrema of features; it can stand behind diagonal steps only.
+        Whether it needs minima and maxima of features. Only diagonal steps may then precede it.
     affine_needs_rows : bool
-        Whether it reads the rows of each part (`Parts.times`), which then have to be dense and in
-        CPU memory.
+        Whether it reads the rows of each part (`Parts.times`), which must then be dense and in CPU
+        memory.
     fits_batches : bool
         Whether `fit_batch` does the work of `fit`, with these parameters, wherever the rows are.
     """
@@ -344,10 +347,10 @@ class AffineStep(Extension):
     _prefixes: ClassVar[tuple[str, ...]] = ("affine_", "multi_affine")
 
     def affine_obstacle(self, X: Any) -> str | None:
-        """Why moments are not enough for these parameters and this kind of data; None if they are.
+        """Why the step cannot be fitted from moments with these parameters and this kind of data.
 
-        In words that name what to change, such as ``"clip=True"``. `X` may be a stand-in with the
-        shape and dtype of the rows.
+        A text that names what to change, such as ``"clip=True"``; None if it can. `X` may be a
+        stand-in with the shape and dtype of the rows.
         """
         return None
 
@@ -358,18 +361,18 @@ class AffineStep(Extension):
     def multi_affine(
         self, parts: Parts, candidates: Sequence[Mapping[str, Any]]
     ) -> list[FittedStep]:
-        """Fit every candidate to every part; what a candidate leaves out is as on the step."""
+        """Fit every candidate to every part; parameters that it leaves out are the step's."""
         raise NotImplementedError(f"{type(self).__name__} defines no multi_affine.")
 
     def fit_batch(self, batch: Batch) -> dict[str, Any]:
-        """Fitted attributes, from a batch whose rows may be elsewhere; see `fits_batches`."""
+        """Fitted attributes, from a batch with rows on any device; see `fits_batches`."""
         raise NotImplementedError(f"{type(self).__name__} defines no fit_batch.")
 
 
 class TableStep(AffineStep):
-    """An affine step that comes first and reads columns of a table, such as codes of categories.
+    """An affine step that comes first and reads columns of a table, such as categories.
 
-    Its maps are of the columns of the batch that `table_batch` makes, such as codes of categories.
+    Its maps apply to the columns of the batch that `table_batch` makes, such as codes of levels.
     """
 
     _members = AffineStep._members | {
@@ -383,35 +386,36 @@ class TableStep(AffineStep):
         raise NotImplementedError(f"{type(self).__name__} defines no table_batch.")
 
     def table_layout(self, X: Any) -> Any:
-        """Columns of X, by number, that its steps read as `numbers`, and by levels, as `coded`.
+        """Positions of the columns of X that steps read as numbers (`numbers`) or levels (`coded`).
 
-        Rare levels of those that are `grouped` are merged. ``read(X, place)`` makes a table.
+        Rare levels of `grouped` columns are merged. ``read(X, place)`` makes a table.
         """
         raise NotImplementedError(f"{type(self).__name__} defines no table_layout.")
 
     def table_divided(self, X: Any) -> str | None:
-        """Why its steps cannot be fitted from sums over rows that are divided; None if they can.
+        """Why the steps cannot be fitted from sums over divided rows; None if they can.
 
-        `X` is a DataFrame of few rows that has every level, and a hole where there is any.
+        `X` is a DataFrame of few rows with every level of each column, and with a missing value in
+        each column that has any.
         """
         return f"{type(self).__name__} is fitted to rows in memory"
 
     def table_folds(self, folds: Folds, candidates: Sequence[Mapping[str, Any]]) -> Folds:
-        """The same splits of a batch that has all columns that candidates read."""
+        """The same splits of a batch with all columns that the candidates read."""
         return folds
 
     def table_obstacle(self, X: Any, behind: Sequence[Any], model: Any) -> str | None:
-        """The reason why later steps, or the model, cannot use its output for X, if any."""
+        """Why later steps, or the model, cannot use the output for X; None if they can."""
         return None
 
     def table_sparse(self) -> str | None:
-        """The parameter that makes the output sparse, and what to change, if there is one."""
+        """The parameter that makes the output sparse, and what to change; None for dense output."""
         return None
 
     def table_only_fits(self) -> str | None:
-        """The step that makes other columns of training rows for fits than for scores, if any."""
+        """A step whose output of training rows differs between fits and scores, or None."""
         return None
 
     def table_key(self) -> Any:
-        """What is alike of steps that may share a batch."""
+        """A key that is equal for steps that may share a batch."""
         raise NotImplementedError(f"{type(self).__name__} defines no table_key.")
