@@ -16,6 +16,7 @@ References
    Science 12 (1997).
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -34,6 +35,8 @@ SAMPLE, NEAR = 8, 3.0
 GAP = 1e-14
 # Share of the rows from which on it is no gain to leave out the others.
 MOST = 0.5
+# Of fewer rows than that, models are solved at once, of so many numbers each time.
+TOGETHER = 2**16
 # Times that others are left out, before none are.
 MOST_TURNS = 6
 # Multiples of the last model that the next one may begin at are 2 to the power of up to this, and
@@ -108,8 +111,13 @@ def fit_path(A: Array, models: Sequence[Kinks]) -> list[Found]:
         turn, R = namespace(A).linalg.qr(A.T)
         A = R.T
     found: list[Found] = []
-    for kinks in models:
-        found.append(_fit(A, kinks, found[-1].coef if found else None))
+    if A.shape[0] * MOST < _fewest(*A.shape):
+        step = max(1, TOGETHER // max(1, math.prod(models[0].y.shape)))
+        for first in range(0, len(models), step):
+            found += _solve(A, models[first : first + step])
+    else:
+        for kinks in models:
+            found.append(_fit(A, kinks, found[-1].coef if found else None))
     if turn is None:
         return found
     return [replace(f, coef=np.array(to_host(turn @ move(f.coef, place_of(A))))) for f in found]
@@ -119,11 +127,11 @@ def _fit(A, kinks, near):
     """One model; `near` are the coefficients of one that may be close to it, or None."""
     m, q = A.shape
     xp, n_steps = namespace(A), 0
-    few = fewest = max(FEWEST, PER_COEFFICIENT * q, m // ONE_IN)
+    few = fewest = _fewest(m, q)
     if near is None:
         few = max(fewest, int(NEAR * m * (q * SAMPLE / m) ** 0.5))
     if few > MOST * m:
-        return _solve(A, kinks)
+        return _solve(A, [kinks])[0]
     if near is None:
         some = xp.arange(SAMPLE // 2, m, SAMPLE, device=device_of(A))
         sample = _fit(xp.take(A, some, axis=0), kinks.some(some, SAMPLE), None)
@@ -139,7 +147,7 @@ def _fit(A, kinks, near):
             break
         d = xp.where(e > 0, kinks.upper, -kinks.lower) * xp.astype(~inside, xp.float64)
         pull, constant = A.T @ xp.sum(d, axis=0), xp.sum(d * kinks.y)
-        found = _solve(xp.take(A, some, axis=0), kinks.some(some), pull, constant)
+        (found,) = _solve(xp.take(A, some, axis=0), [kinks.some(some)], pull, constant)
         n_steps += found.n_steps
         after = kinks.residuals(A, found.coef)
         wrong = xp.any((after > 0) != (e > 0), axis=0) & ~inside
@@ -148,8 +156,13 @@ def _fit(A, kinks, near):
             return replace(found, n_steps=n_steps)
         # Models with few wrong rows are near the end; more wrong rows need a wider band.
         e, few = after, max(fewest, (2 + turn) * n_wrong)
-    found = _solve(A, kinks)
+    (found,) = _solve(A, [kinks])
     return replace(found, n_steps=n_steps + found.n_steps)
+
+
+def _fewest(m, q):
+    """The least number of rows that may change sides."""
+    return max(FEWEST, PER_COEFFICIENT * q, m // ONE_IN)
 
 
 def _nearest(e, few, xp):
@@ -161,19 +174,22 @@ def _nearest(e, few, xp):
     return distance <= xp.sort(distance)[few]
 
 
-def _solve(A, kinks, pull=None, constant=0.0):
-    """Of all rows that are given; the others count by `pull` (q,) and `constant`."""
-    xp, times = namespace(A), kinks.y.shape[0]
-    y, lower, upper = (xp.reshape(a, (1, -1)) for a in (kinks.y, kinks.lower, kinks.upper))
+def _solve(A, models, pull=None, constant=0.0):
+    """Of all rows that are given; the others of a single model count by `pull` and `constant`."""
+    xp, (times, m), n_models = namespace(A), models[0].y.shape, len(models)
+    y, lower, upper = (
+        xp.stack([xp.reshape(getattr(each, name), (-1,)) for each in models])
+        for name in ("y", "lower", "upper")
+    )
     pull = xp.zeros_like(A[0, :]) if pull is None else pull
+    pull = xp.zeros((n_models, 1), dtype=xp.float64, device=device_of(A)) + pull
     program = Programs(
         A,
         *(y, lower, upper),
         penalised=xp.zeros_like(A[:0, :]),
-        n_rows=np.asarray([y.shape[1]]),
-        pull=pull[None, :],
-        constant=xp.zeros_like(pull[:1]) + constant,
+        n_rows=np.full(n_models, times * m),
+        pull=pull,
+        constant=xp.zeros_like(pull[:, 0]) + constant,
         repeats=times,
     )
-    (found,) = solve_programs(program, enough=GAP)
-    return Found(found.coef, found.n_steps, found.converged)
+    return [Found(e.coef, e.n_steps, e.converged) for e in solve_programs(program, enough=GAP)]
