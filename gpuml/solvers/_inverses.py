@@ -1,6 +1,6 @@
 """Inverses of many positive definite matrices: one by one, in batches, or by halves."""
 
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -24,11 +24,20 @@ def inverse_spd(H: Array, xp: Any, threads: int) -> Array:
     if not is_numpy(H):
         return xp.linalg.inv(H) if order <= BATCHED_ORDER else _inverse_each(H, xp)
     matrices = H.reshape(-1, order, order)
-    if threads == 1 or order <= BATCHED_ORDER:
-        found = [_inverse_one(matrix) for matrix in matrices]
-    else:
-        found = list(ordered_map(_inverse_one, matrices, threads))
-    return np.stack(found).reshape(H.shape)
+    apply = map if threads == 1 or order <= BATCHED_ORDER else partial(ordered_map, threads=threads)
+    found = np.empty_like(matrices)
+    for i, inverse in enumerate(apply(_inverse_one, matrices)):
+        found[i] = inverse
+    return found.reshape(H.shape)
+
+
+def scaled(matrices: Array, scale: Array) -> Array:
+    """Matrices (..., p, p) with rows and columns multiplied by a scale (..., p)."""
+    found = matrices * scale[..., :, None]
+    if not is_numpy(found):
+        return found * scale[..., None, :]
+    found *= scale[..., None, :]  # without another copy of all of them
+    return found
 
 
 def _inverse_each(H, xp):

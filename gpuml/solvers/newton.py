@@ -22,7 +22,7 @@ from gpuml.penalties import Penalty
 from gpuml.solvers import _block_hessians
 from gpuml.solvers._alike import different
 from gpuml.solvers._blocks import quiet
-from gpuml.solvers._inverses import inverse_spd
+from gpuml.solvers._inverses import inverse_spd, scaled
 from gpuml.solvers._kernels import penalised
 from gpuml.solvers.loss_rows import THREADED_FROM_PRODUCTS, LossRows, gradients
 
@@ -221,11 +221,16 @@ def inverse_curvature(
     if shared:
         l2 = namespace(penalty.l2).mean(penalty.l2, axis=1, keepdims=True)
         penalty = replace(penalty, l2=l2)
+    k, q = W.shape[-2:]
+    # No name refers to the Hessians, so that their memory is free before there are inverses.
+    return Inverse(inverted(_of_each(data, W, total, shared), penalty, k, q, data))
+
+
+def _of_each(data, W, total, shared):
+    """Hessians of all candidates; those of equal ones are summed once."""
     own, index = different(W) if data.target.ndim == 1 else (W, None)
     H = mean_second_derivatives(data, own, total, shared=shared)
-    H = H if index is None else namespace(H).take(H, move(index, place_of(H)), axis=0)
-    k, q = W.shape[-2:]
-    return Inverse(inverted(H, penalty, k, q, data))
+    return H if index is None else namespace(H).take(H, move(index, place_of(H)), axis=0)
 
 
 def mean_second_derivatives(data: LossRows, W: Array, total: Array, *, shared: bool) -> Array:
@@ -256,7 +261,11 @@ def _mean_second_derivatives(data, W, total, shared):
     if shift is not None:
         design = replace(design, maps=design.maps_about(shift))
         H = second_derivatives(replace(data, design=design.stored), W, shift)
-    return design.hessians_from_stored(H / total[None, :, None, None])
+    if is_numpy(H):
+        H /= total[None, :, None, None]  # without a copy of all of them
+    else:
+        H = H / total[None, :, None, None]
+    return design.hessians_from_stored(H)
 
 
 def _far_means(H, design, xp):
@@ -402,7 +411,7 @@ def inverted(H: Array, penalty: Penalty, k: int, q: int, data: LossRows) -> Arra
     xp = data.place.xp
     eye = xp.eye(k * q, dtype=xp.float64, device=device_of(H))
     H, scale = unit_diagonal(H, penalty, (k, q), eye, coupled=data.loss.coupled)
-    return inverse_spd(H, xp, data.threads) * scale[..., :, None] * scale[..., None, :]
+    return scaled(inverse_spd(H, xp, data.threads), scale)
 
 
 def unit_diagonal(
@@ -423,7 +432,11 @@ def unit_diagonal(
     more = l2 * scale**2 + xp.where(known, RIDGE, xp.ones_like(diagonal))
     if coupled:
         H = H + same_for_all(diagonal, k, q, xp)
-    return H * scale[..., :, None] * scale[..., None, :] + more[..., None] * eye, scale
+    H = scaled(H, scale)
+    if not is_numpy(H):
+        return H + more[..., None] * eye, scale
+    np.einsum("...jj->...j", H)[...] += more
+    return H, scale
 
 
 def same_for_all(diagonal, k, q, xp):

@@ -131,7 +131,7 @@ def minimise(
             break
         n_iter[host_going] = done_iter + 1
         left = float(np.max(to_host(violation)[host_going])) / tol
-        problem = refresh(problem, W, done_iter, left**2) or problem
+        problem = refresh(problem, W, done_iter, left * left) or problem
         enough = xp.where(going, APPROACH * violation, xp.full_like(violation, xp.inf))
         new_direction = problem.newton_direction(W, G, enough)
         fresh = (step >= 1)[..., None, None]

@@ -24,6 +24,8 @@ WORTH_PASSES = 4.0
 MATRICES_AT_ONCE = 4
 # Passes with the same Hessians after which their rate is known, and before which it is not.
 KNOWN = 3
+# More than that is no number to tell a rate from.
+MOST_LEFT = 1e300
 # The logarithm of the factor by which a pass lowers at most what is left, with the best Hessians.
 FASTEST = 3.5
 # Passes from which on each earns more than it costs, by its number divided by this.
@@ -155,31 +157,35 @@ class Refresh:
         if self.data.loss.expected and self.times:
             return None
         n_candidates = W.shape[0]
-        self.lefts.append(math.log(max(left, 1.0)))
+        self.lefts.append(math.log(min(max(left, 1.0), MOST_LEFT)))
+        self._earn(n_candidates, n_iter)
         alike = self.cheap and self.times == 0 and are_alike(W)
         if n_candidates > self.most_matrices:
             return None
         if self.times:
             chosen = self._choose_again(n_candidates, n_iter)
         else:
-            chosen = self._choose(n_candidates, alike, n_iter)
+            chosen = self._choose(n_candidates, alike)
         if chosen is None:
             return None
         n_rows, alone = chosen
-        self.times, self.last_rows, self.lefts = self.times + 1, n_rows, []
+        self.times, self.last_rows, self.lefts, self.earned = self.times + 1, n_rows, [], 0.0
         step = self.data.n_rows // n_rows
         rows = problem.data if step == 1 else problem.data.every(step)
         return problem.at(rows, W, shared=not alone)
 
-    def _choose(self, n_candidates, alike, n_iter):
+    def _earn(self, n_candidates, n_iter):
+        """Add to what Hessians may cost: a model that took many passes will take as many more."""
+        one_pass = self._pass_cost(n_candidates)
+        self.earned += one_pass * max(1.0, n_iter / LINGERING)
+        self.earned = min(self.earned, self.worth_left * one_pass * (self.max_iter - n_iter))
+
+    def _choose(self, n_candidates, alike):
         """Number of rows, and whether each model gets its own; None for not now.
 
         `alike` says that the models of all candidates are the same so far.
         """
-        # A model that took many passes will take about as many more.
         one_pass = self._pass_cost(n_candidates)
-        self.earned += one_pass * max(1.0, n_iter / LINGERING)
-        self.earned = min(self.earned, self.worth_left * one_pass * (self.max_iter - n_iter))
         saved = self.earned + SAVED_PASSES * one_pass
         worth = saved if self.cheap else self.earned
         each = (self.cheap or not self.shares) and self._has_room(n_candidates)
@@ -200,6 +206,10 @@ class Refresh:
             cost += (1 + left / rate) * one_pass
             if cost < best:
                 best, chosen = cost, choice
+        # The rate of a few passes may deceive: many passes are worth Hessians anyway.
+        earned = self.earned >= self._cost_alone(n_candidates, False)
+        if chosen is None and earned and self._has_room(n_candidates):
+            return self.data.n_rows, True
         return chosen
 
     def _passes_left(self, n_iter):
