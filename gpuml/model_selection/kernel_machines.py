@@ -107,15 +107,15 @@ class Seen:
         _check_memory(len(train), sum(len(X) for X in seen.values() if X is not train))
         return cls(train, seen)
 
-    def check_pays(self, fitted: Any, others: Sequence[Any]) -> None:
+    def check_pays(self, fitted: Any, kernels: Sequence[PairKernel]) -> None:
         """Raise OwnKernels if a fitted machine has few support vectors, as others will have.
 
-        libsvm computes kernels of those and of few other rows; one that failed tells nothing.
+        Or if few of them have the same of these kernels, one for each. libsvm computes kernels of
+        support vectors and of few other rows; a machine that failed tells nothing.
         """
         n, p = self.train.shape
         n_support = len(getattr(fitted, "support_", self.train))
-        n_kernels = len({_kernel_of(other, self.train) for other in others})
-        spared = n_support * (p + EXPONENTIAL) * len(others) / max(1, n_kernels)
+        spared = n_support * (p + EXPONENTIAL) * len(kernels) / max(1, len(set(kernels)))
         if spared < LEAST_SHARE * n:
             raise OwnKernels(
                 "few rows are support vectors, or few candidates share a kernel: libsvm computes "
@@ -147,21 +147,22 @@ def fit_by_kernels(
     rows, middle = Seen.of(members, stage, task), len(members) // 2
     result = alone(members[middle])
     others = [i for i in range(len(members)) if i != middle]
+    kernels = [_kernel_of(members[i].model, rows.train) for i in others]
     try:
-        rows.check_pays(members[middle].model, [members[i].model for i in others])
+        rows.check_pays(members[middle].model, kernels)
     except OwnKernels:
         yield middle, result
         raise
     yield middle, {**result, "made": Made(shared=(KERNELS,))}
     threads = blas_threads() if result["fit_time"] >= LONG_FIT else 1
-    for i, result in _fit_all([members[i] for i in others], rows, stage.fold, task, threads):
+    some = [members[i] for i in others]
+    for i, result in _fit_all(some, kernels, rows, stage.fold, task, threads):
         yield others[i], result
 
 
-def _fit_all(members, rows, fold, task, threads):
-    """Positions and results of machines that read kernels."""
+def _fit_all(members, wanted, rows, fold, task, threads):
+    """Positions and results of machines that read kernels, each the one that is wanted."""
     train, seen = rows.train, rows.parts
-    wanted = [_kernel_of(member.model, train) for member in members]
     started = time.perf_counter()
     base = pair_base(wanted[0].base, train)
     bases = {

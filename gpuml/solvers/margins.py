@@ -8,7 +8,7 @@ Where b is nearly known, most rows are surely on one side of their target: toget
 linear term [1]_. An interior-point method on the rows that are near theirs gives b. If all others
 are on the side that was taken for theirs, it is the optimum of all rows; those that are not join. A
 sample of the rows begins, and models follow one after the other, each from the best multiple of
-the last one.
+the last one. Of few rows all models are solved at once.
 
 References
 ----------

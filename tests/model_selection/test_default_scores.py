@@ -1,6 +1,7 @@
 """Laws of the default score of single fits: the bits, errors and warnings are scikit-learn's."""
 
 import warnings
+from functools import wraps
 
 import numpy as np
 import pytest
@@ -45,6 +46,24 @@ class Own(Classes):
         return 7.0
 
 
+class Pipeline(Own):
+    """Has nothing but the name, and something to be taken for steps."""
+
+    steps = (("classes", Classes([0, 1, 1, 1])),)
+
+
+class Half(Classes):
+    @wraps(ClassifierMixin.score)
+    def score(self, X, y):
+        return super().score(X, y) / 2
+
+
+def with_a_score_of_its_own():
+    model = Classes([0, 1, 1, 1])
+    model.score = lambda X, y: 5.0
+    return model
+
+
 ROWS = np.zeros((4, 1))
 WHOLE, REAL = np.array([0, 1, 2, 1]), np.array([0.5, 1.0, -2.0, 1e-3])
 # Models, and targets.
@@ -66,6 +85,9 @@ CASES = {
     "columns": (Numbers(np.ones((4, 1))), REAL),
     "one row": (Numbers([1.0]), np.ones(1)),
     "its own": (Own([0, 1, 1, 1]), WHOLE),
+    "its own, of a pipeline's name": (Pipeline([0, 1, 1, 1]), WHOLE),
+    "half of it": (Half([0, 1, 1, 1]), WHOLE),
+    "the object's": (with_a_score_of_its_own(), WHOLE),
     "pipeline": (make_pipeline(StandardScaler(), Classes([0, 1, 1, 1])), WHOLE),
 }
 
