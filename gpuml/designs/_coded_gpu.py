@@ -178,25 +178,37 @@ def _kernels() -> Any:
     return cupy.RawModule(code=sizes + _SOURCE, options=options, name_expressions=names)
 
 
+def _kernel(name, dtype):
+    import cupy
+
+    return _kernel_of(name, dtype, cupy.cuda.Device().id)
+
+
 @cache
-def _kernel(name: str, dtype: str) -> Any:
+def _kernel_of(name: str, dtype: str, device: int) -> Any:
+    """A kernel of the current GPU: each is told how much shared memory its own may use."""
     found = _kernels().get_function(f"{name}<{_TYPES[dtype]}>")
     if name == "scatter":
         found.max_dynamic_shared_size_bytes = _shared_bytes()
     return found
 
 
-@cache
-def _shared_bytes() -> int:
+def _shared_bytes():
     """Bytes of a block's shared memory that sums may use."""
     return min(SHARED_BYTES, _facts()["sharedMemPerBlockOptin"]) - TILE_BYTES
 
 
-@cache
-def _facts() -> dict[str, Any]:
+def _facts():
     import cupy
 
-    return cupy.cuda.runtime.getDeviceProperties(cupy.cuda.Device().id)
+    return _facts_of(cupy.cuda.Device().id)
+
+
+@cache
+def _facts_of(device: int) -> dict[str, Any]:
+    import cupy
+
+    return cupy.cuda.runtime.getDeviceProperties(device)
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ from gpuml.data import Batch, Rows, atoms_here, count_rows, cut, take
 from gpuml.designs import Columns, Dense
 from gpuml.solvers import _few_rows
 from gpuml.solvers._blocks import Blocks, quiet, sum_blocks
+from gpuml.solvers._gpu_grams import GpuRows
 from gpuml.solvers.numbered_rows import NumberedBatch
 from gpuml.solvers.shifts import mean_shift, shifts_of_sums
 
@@ -215,6 +216,12 @@ def _grams(folds, atoms, shifts, block_bytes, advance, single, lengths):
     q, apart = shifts.shape[1] + 1, batch.targets_apart and not lengths
     n_copied = batch.n_features + 1 if apart else None
     blocks = Blocks(batch, q, block_bytes=block_bytes, advance=advance, n_copied=n_copied)
+    rows = GpuRows(batch.X, batch.y, batch.weight, batch.work)
+    if not lengths and type(batch) is Batch and rows.can_be_read:
+        found = rows.grams(atoms, shifts, block_bytes)
+        if found is not None:
+            blocks.done(sum(count_rows(atom) for atom in atoms))
+            return found
     if not lengths and _few_rows.are_few(batch, atoms, block_bytes):
         blocks.done(sum(count_rows(atom) for atom in atoms))
         with quiet():
@@ -234,6 +241,12 @@ def _grams(folds, atoms, shifts, block_bytes, advance, single, lengths):
         if single:
             return add_single_gram(total, X, y, shift)
         y = _with_lengths(X, y, shift) if lengths else y
+        rows = GpuRows(X, y, weight, batch.work)
+        found = None
+        if rows.can_be_read:
+            found = rows.grams((slice(0, X.shape[0]),), shift[None, :], block_bytes)
+        if found is not None:
+            return total + found[0, :, :]
         return add_gram(total, design(X, y, weight, shift, xp))
 
     def start():

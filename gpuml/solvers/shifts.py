@@ -9,6 +9,7 @@ from gpuml._arrays.ops import column_sums, constant
 from gpuml.data import Batch, Rows, atoms_here, count_rows, every, row_indices, take
 from gpuml.solvers import _few_rows
 from gpuml.solvers._blocks import quiet
+from gpuml.solvers._gpu_grams import GpuRows
 
 # So many evenly spaced rows, fewer of many columns, determine the shifts of all atoms, and at least
 # so many each atom's. A shift need only be near the mean.
@@ -46,7 +47,9 @@ def _sampled_sums(folds, atoms, squares):
     With `squares`, of NumPy rows without weights, those of ``[X, y]^2`` too, before the last one.
     """
     batch, atoms = folds.batch, atoms_here(folds, atoms)
-    if _few_rows.are_few(batch, atoms):
+    on_gpu = GpuRows(batch.X, batch.y, batch.weight, batch.work)
+    by_kernels = type(batch) is Batch and on_gpu.can_be_read
+    if not by_kernels and _few_rows.are_few(batch, atoms):
         with quiet():
             return _few_rows.sums(batch, atoms)
     xp, w = namespace(batch.X), batch.weight
@@ -54,6 +57,8 @@ def _sampled_sums(folds, atoms, squares):
     size = max(FEWEST_SHIFT_ROWS, n_some // len(atoms))
     steps = [max(1, count_rows(atom) // size) for atom in atoms]
     some = [every(atom, step) for atom, step in zip(atoms, steps, strict=True)]
+    if by_kernels:
+        return on_gpu.sums(some, steps)
     with quiet():
         if is_numpy(batch.X) and w is None:
             total = _sums_of_each(batch, [row_indices(rows) for rows in some], squares)
