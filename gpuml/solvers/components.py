@@ -27,8 +27,11 @@ from gpuml.solvers._subspace import eigh_descending, leading_by_iteration
 from gpuml.solvers.factors import Stacked, enlarging, without_rounding
 from gpuml.solvers.moments import Moments, normal_equations
 
-# LAPACK finds some eigenpairs faster than all if they are at most this share.
-SOME_OF_ALL = 0.25
+# LAPACK finds some eigenpairs faster than all if they are at most this share: 0.1 of one matrix,
+# less of several, which NumPy takes side by side, and SciPy, which finds some, does not.
+SOME_OF_ALL = 0.06
+# Singular values come from inner products of rows if they are at most this share.
+FEW_OF_ALL = 0.25
 # The same for iterations on a device, where small matrices are a matter of launches.
 ITERATE_FROM_ORDER = 256
 ITERATE_UP_TO_SHARE = 0.05
@@ -232,7 +235,7 @@ def _leading_svd(rows, count, xp):
     as good as squares of singular values.
     """
     m, p = rows.shape
-    if not (0 < count <= SOME_OF_ALL * m and m <= p):
+    if not (0 < count <= FEW_OF_ALL * m and m <= p):
         return None
     squares, left = leading_eigh((rows @ rows.T)[None, ...], count, xp)
     if not float(squares[0, -1]) > CLEAR_SHARE * float(squares[0, 0]):
