@@ -33,7 +33,7 @@ SOME_OF_ALL = 0.06
 # Singular values come from inner products of rows if they are at most this share.
 FEW_OF_ALL = 0.25
 # The same for iterations on a device, where small matrices are a matter of launches.
-ITERATE_FROM_ORDER = 256
+ITERATE_FROM_ORDER = 1000
 ITERATE_UP_TO_SHARE = 0.05
 # Up to this order a CPU core is as fast as a device, and has more than one.
 ON_HOST_UP_TO_ORDER = 256
