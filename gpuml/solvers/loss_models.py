@@ -194,10 +194,11 @@ def _solve_in_parts(data, penalty, start, options, *, has_l1, rarest):
     method = solve_sparse if has_l1 else solve_smooth
     parts = []
     # BLAS threads would wait for each other in each of many small products; gpuml's threads each do
-    # products of their own. With few rows, deciding takes longer than the products.
-    alone = data.place.kind != "numpy" or (not has_l1 and few_rows.are_few(data, start.shape))
-    data = data if alone else replace(data, threads=own_threads(data.place))
-    with nullcontext() if alone else one_blas_thread():
+    # products of their own. With few rows, waking them takes longer than the products.
+    on_numpy = data.place.kind == "numpy"
+    if on_numpy and (has_l1 or not few_rows.are_few(data, start.shape)):
+        data = replace(data, threads=own_threads(data.place))
+    with one_blas_thread() if on_numpy else nullcontext():
         for first in range(0, start.shape[0], size):
             some = slice(first, min(first + size, start.shape[0]))
             own = Penalty(*(a[some, ...] for a in (penalty.l1, penalty.l2, penalty.used)))
