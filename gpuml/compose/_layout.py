@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import joblib
 import numpy as np
 from sklearn.base import TransformerMixin
 from sklearn.compose import ColumnTransformer
@@ -22,6 +21,7 @@ from gpuml.compose._frames import FrameColumn
 from gpuml.data import Absent
 from gpuml.extending import AffineStep
 from gpuml.pipeline._from_rows import BEHIND_TABLES, from_rows
+from gpuml.resampling.keys import value_key
 from gpuml.resampling.multifit import CROSS_FITTED, MADE, STEPS, is_known, ours_of, step_words
 from gpuml.solvers.table_rows import Table, make_table
 
@@ -66,9 +66,8 @@ class Branch:
     @cached_property
     def key(self) -> Any:
         """Equal for branches that do the same to the same columns."""
-        steps = tuple(words_of(step) for step in (*self.head, *self.tail))
         parts = tuple((part.key, weight) for part, weight in self.parts)
-        return self.kind, self.columns, len(self.head), steps, parts
+        return self.kind, self.columns, value_key(self.head), value_key(self.tail), parts
 
     @property
     def leaves(self) -> list["Branch"]:
@@ -103,19 +102,6 @@ class Layout:
         """Whether the table has all columns that a branch reads."""
         columns = self.coded if branch.kind == "levels" else self.numbers
         return branch.kind == "made" or set(branch.columns) <= set(columns)
-
-
-def words_of(step: Any) -> str:
-    """A transformer with all of its parameters."""
-    params = sorted(step.get_params().items(), key=lambda item: item[0])
-    return f"{type(step).__name__}{[(name, _told(value)) for name, value in params]}"
-
-
-def _told(value):
-    """A parameter in words that are the same of copies, as those of generators are not."""
-    words = repr(value)
-    draws = "RandomState(" in words or "Generator(" in words
-    return joblib.hash(value) if draws else words
 
 
 def column_of(X: Any, j: int) -> Any:
@@ -260,7 +246,7 @@ def branch_of(steps: tuple[Any, ...], X: Any, columns: tuple[int, ...]) -> Branc
 def layout_key(transformer: Any) -> Any:
     """A key, equal for transformers for which `lay_out` makes tables with the same columns."""
     of_columns = isinstance(transformer, FeatureUnion)
-    given = {} if of_columns else {name: repr(own) for name, _, own in transformer.transformers}
+    given = {} if of_columns else {n: value_key(own) for n, _, own in transformer.transformers}
     found = []
     for name, each in named(transformer):
         steps = chain_of(each)

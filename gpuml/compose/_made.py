@@ -32,6 +32,7 @@ from gpuml.compose._target_codes import (
 )
 from gpuml.data import Folds, Split, row_indices, take
 from gpuml.pipeline._from_rows import targets
+from gpuml.resampling.keys import value_key
 from gpuml.resampling.stand_ins import refuse
 from gpuml.solvers.table_rows import Table, TableBatch, make_table, narrow
 
@@ -260,7 +261,7 @@ def _by_target(branch, s, coded, batch, split, known, made):
     codes, n_levels = coded
     encoder = clone(branch.head[0])  # whose inner splitter may hold a generator
     train = to_host(batch.X[:, 0])[row_indices(split.train)]
-    key = branch.columns, s, encoder.target_type, repr(encoder.cv)
+    key = branch.columns, s, encoder.target_type, value_key(encoder.cv)
     y = targets(batch, split.train)
     if key not in known:
         once = len(np.unique(train)) == len(train)
