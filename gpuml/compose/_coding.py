@@ -146,7 +146,7 @@ def _of_missing(values, first):
     """Codes of missing values, from `first` on, and their levels: None, then nan."""
     strange = [v for v in values if v is not None and not isinstance(v, float)]
     if strange:
-        raise ValueError(f"a column holds {strange[0]!r}")
+        raise ValueError(f"a column holds {strange[0]!r} among its levels; write None or nan")
     is_none = np.asarray([value is None for value in values], dtype=bool)
     kinds = [*([None] if is_none.any() else []), *([] if is_none.all() else [np.nan])]
     levels = np.asarray(kinds, dtype=object)

@@ -31,6 +31,8 @@ STRATEGIES = {
     "numbers": ("mean", "median", "most_frequent", "constant"),
     "levels": ("most_frequent", "constant"),
 }
+# NumPy's dtypes that columns of others become.
+KIND_BYTES = {"b": "?", "i": "i8", "u": "u8", "f": "f8"}
 ENCODERS = (OneHotEncoder, OrdinalEncoder)
 # What fits and transforms, and nothing else.
 ALIKE = TransformerMixin.fit_transform
@@ -89,7 +91,13 @@ class Layout:
         """The table of some rows at a place, column by column, without a joined array."""
         numbers = (numbers_of(column_at(X, j, place), place) for j in self.numbers)
         coded = (levels_of(column_at(X, j, place), place) for j in self.coded)
-        return make_table(numbers, len(self.numbers), coded, X.shape[0], place)
+        table = make_table(numbers, len(self.numbers), coded, X.shape[0], place)
+        return replace(table, positions=(self.numbers, self.coded))
+
+    def of_table(self, table: Table) -> "Layout":
+        """The same of a table that was read for other steps, and may have other columns."""
+        numbers, coded = table.positions or (self.numbers, self.coded)
+        return replace(self, numbers=numbers, coded=coded)
 
     @property
     def grouped(self) -> frozenset[int]:
@@ -230,13 +238,15 @@ def branch_of(steps: tuple[Any, ...], X: Any, columns: tuple[int, ...]) -> Branc
     """How steps for some columns join the pass: with as few as may be made for each split."""
     if steps and isinstance(steps[0], CONTAINERS[1:]) and _are_affine(steps[1:]):
         return replace(side_by_side(steps[0], X, columns), tail=steps[1:])
-    n_imputers = int(bool(steps) and _fills(steps[0], "levels") and _are_alike(X, columns))
+    dtypes = dtypes_of(X, columns)
+    constant = bool(steps) and _takes_constant(steps[0], dtypes)
+    n_imputers = int(constant and _fills(steps[0], "levels") and _are_alike(dtypes))
     known = _have_levels(X, columns, steps[: n_imputers + 1])
     if known and _encodes(steps[n_imputers:]) and _are_affine(steps[n_imputers + 1 :]):
         return Branch("levels", columns, steps[: n_imputers + 1], steps[n_imputers + 1 :])
-    n_imputers = int(bool(steps) and _fills(steps[0], "numbers"))
+    n_imputers = int(constant and _fills(steps[0], "numbers"))
     kinds = _kinds_to_fill(steps[0]) if n_imputers else "biuf"
-    of_numbers = all(dtype.kind in kinds for dtype in dtypes_of(X, columns))
+    of_numbers = all(dtype.kind in kinds for dtype in dtypes)
     if of_numbers and _are_affine(steps[n_imputers:]):
         return Branch("numbers", columns, steps[:n_imputers], steps[n_imputers:])
     n_made = next(n for n in range(min(1, len(steps)), len(steps) + 1) if follows(steps[n:]))
@@ -250,10 +260,13 @@ def layout_key(transformer: Any) -> Any:
     found = []
     for name, each in named(transformer):
         steps = chain_of(each)
+        kind: Any = "drop"
         if steps and isinstance(steps[0], CONTAINERS[1:]) and _are_affine(steps[1:]):
             kind = layout_key(steps[0])
-        else:
-            kind = "drop" if each == "drop" else branch_of(steps, None, ()).kind
+        elif each != "drop":
+            # What is read as levels or numbers depends on these, where columns are known.
+            first = [(_is_ours(step), getattr(step, "fill_value", None)) for step in steps[:2]]
+            kind = branch_of(steps, None, ()).kind, value_key(first)
         found.append((given.get(name), kind))
     return tuple(found)
 
@@ -266,21 +279,51 @@ def made_where_missing(branch: Branch, layout: Layout) -> Branch:
     return branch if layout.has(branch) else replace(branch, kind="made")
 
 
-def _are_alike(X, columns):
+def _takes_constant(step, dtypes):
+    """Whether an imputer puts its constant, if it has one, into columns of some dtypes."""
+    constant = _fills(step, "numbers") and step.strategy == "constant"
+    if not constant or step.fill_value is None or not dtypes:
+        return True
+    own = [getattr(getattr(dtype, "categories", None), "dtype", dtype) for dtype in dtypes]
+    own = [
+        dtype if isinstance(dtype, np.dtype) else np.dtype(KIND_BYTES.get(dtype.kind, "O"))
+        for dtype in own
+    ]
+    return np.can_cast(type(step.fill_value), np.result_type(*own), casting="same_kind")
+
+
+def _are_alike(dtypes):
     """Whether columns keep their values where an imputer makes one array of them."""
-    kinds = {dtype.kind for dtype in dtypes_of(X, columns)}
+    kinds = {dtype.kind for dtype in dtypes}
     return kinds <= set("iuf") or not kinds & set("biuf")
 
 
 def _have_levels(X, columns, steps):
     """Whether the levels and missing values of the table are those that the steps use."""
-    if X is None or is_foreign(X) or isinstance(X, np.ndarray) or hasattr(X, "iloc"):
+    if X is None or is_foreign(X) or isinstance(X, np.ndarray):
         return True
-    frame = [column_of(X, j) for j in columns]
-    # scikit-learn's encoders treat null in text as a value.
-    known = all(type(step).__module__.startswith("gpuml") for step in steps)
-    nulls = any(column.dtype.kind == "O" and column.has_nulls for column in frame)
-    return (known or not nulls) and all(column.dtype.kind != "M" for column in frame)
+    # scikit-learn's encoders treat null in text as a value, and refuse pandas.NA.
+    known = all(map(_is_ours, steps))
+    for column in (column_of(X, j) for j in columns):
+        is_date, is_text = column.dtype.kind in "mM", column.dtype.kind == "O"
+        if (is_date or (is_text and not known)) and has_nulls(column):
+            return False
+        if is_date and isinstance(column, FrameColumn):
+            return False
+    return True
+
+
+def _is_ours(step):
+    """Whether the class of a step is gpuml's."""
+    return type(step).__module__.startswith("gpuml")
+
+
+def has_nulls(column: Any) -> bool:
+    """Whether values of a column of a DataFrame are NaT, pandas.NA or null."""
+    if isinstance(column, FrameColumn):
+        return column.has_nulls
+    null = type(getattr(column.dtype, "na_value", None)).__name__
+    return (null == "NAType" or column.dtype.kind in "mM") and bool(column.hasnans)
 
 
 def follows(steps: Sequence[Any]) -> bool:
@@ -340,11 +383,8 @@ def _fills(step, role):
 
 
 def _kinds_to_fill(imputer):
-    """Kinds of numbers that an imputer takes: some take no bools, or put no fraction into ints."""
-    if imputer.strategy in ("mean", "median"):
-        return "biuf"
-    fractions = imputer.strategy == "constant" and isinstance(imputer.fill_value, float)
-    return "f" if fractions else "iuf"
+    """Kinds of numbers that an imputer takes: some take no bools."""
+    return "biuf" if imputer.strategy in ("mean", "median") else "iuf"
 
 
 def _encodes(steps):

@@ -8,14 +8,23 @@ from sklearn.base import clone
 from sklearn.compose import make_column_selector
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV as SkGridSearchCV
-from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import FunctionTransformer, KBinsDiscretizer, TargetEncoder
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    KBinsDiscretizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    StandardScaler,
+    TargetEncoder,
+)
 
+from gpuml import preprocessing as ours
 from gpuml.compose import ColumnTransformer
 from gpuml.linear_model import Ridge
 from gpuml.model_selection import GridSearchCV
 
 N = 60
+DENSE = {"handle_unknown": "ignore", "sparse_output": False}
 BINS = KBinsDiscretizer(3, encode="onehot-dense", quantile_method="averaged_inverted_cdf")
 
 
@@ -82,3 +91,111 @@ def test_copies_of_a_selector_are_the_same_step(rng):
     union = FeatureUnion([("binned", Pipeline([("inside", inside), ("bins", BINS)]))])
     grid = {"columns__all__binned__bins__n_bins": [2, 4], "model__alpha": [0.1, 10.0]}
     check_search(ColumnTransformer([("all", union, ["a", "b"])]), grid, X, y)
+
+
+@pytest.mark.parametrize("step", [FunctionTransformer(np.tanh), "whole"])
+def test_data_frames_between_steps_keep_names_that_no_step_tells(rng, step):
+    X, y = numbers(rng)
+    if step == "whole":
+        given = Pipeline([("f", FunctionTransformer(np.tanh)), ("model", Ridge())])
+    else:
+        given = piped(ColumnTransformer([("f", step, ["a", "b"])]), Ridge())
+    given.set_output(transform="pandas")
+    search = GridSearchCV(given, {"model__alpha": [0.1, 1.0]}, cv=3).fit(X, y)
+    alone = clone(given).set_params(**search.best_params_).fit(X, y)
+    names = alone[-1].feature_names_in_
+    np.testing.assert_array_equal(search.best_estimator_[-1].feature_names_in_, names)
+    np.testing.assert_allclose(search.predict(X), alone.predict(X), rtol=1e-10)
+
+
+def test_the_plan_says_which_step_names_no_features(rng):
+    X, y = numbers(rng)
+    columns = ColumnTransformer([("f", FunctionTransformer(np.tanh), ["a"])])
+    columns.set_output(transform="pandas")
+    plan = str(GridSearchCV(piped(columns, Ridge()), {}, cv=3).fit(X, y).plan_)
+    assert "get_feature_names_out; set feature_names_out='one-to-one'" in plan
+    assert "at the default" not in plan
+
+
+def text(kind):
+    """A column of names, some of which are missing."""
+    names = pd.Series(["u", "v", "w", "v"] * (N // 4))
+    names = names.astype(object if kind == "None" else kind)
+    names[::7] = None
+    return names
+
+
+# Entries that read the same columns in different ways, as numbers, as levels, or as neither.
+WAYS = {
+    "fills": [SimpleImputer(strategy="constant", fill_value=each) for each in (0.5, 1, "none")],
+    "levels filled": [
+        make_pipeline(SimpleImputer(strategy="constant", fill_value=each), OneHotEncoder(**DENSE))
+        for each in (0.5, 1, "none")
+    ],
+    "strategies": [SimpleImputer(), SimpleImputer(strategy="most_frequent"), StandardScaler()],
+    "encoders": [OneHotEncoder(**DENSE), ours.OneHotEncoder(**DENSE)],
+    "filled encoders": [
+        make_pipeline(SimpleImputer(strategy="most_frequent"), OneHotEncoder(**DENSE)),
+        make_pipeline(ours.SimpleImputer(strategy="most_frequent"), ours.OneHotEncoder(**DENSE)),
+    ],
+}
+COLUMNS = {
+    "int64": lambda: pd.Series(range(N)) % 5,
+    "uint8": lambda: (pd.Series(range(N)) % 5).astype("uint8"),
+    "bool": lambda: pd.Series(range(N)) % 3 == 0,
+    "Int64": lambda: (pd.Series(range(N)) % 5).astype("Int64"),
+    "int64[pyarrow]": lambda: (pd.Series(range(N)) % 5).astype("int64[pyarrow]"),
+    "numbers as categories": lambda: (pd.Series(range(N)) % 5).astype("category"),
+    "string": lambda: text("string"),
+    "string[pyarrow]": lambda: text("string[pyarrow]"),
+    "str": lambda: text("str"),
+    "None": lambda: text("None"),
+    "no values": lambda: pd.Series([np.nan] * N),
+    "no names": lambda: pd.Series([np.nan] * N, dtype=object),
+    "dates": lambda: pd.Series(pd.Timestamp("2020-01-01"), range(N)).where(np.arange(N) % 4 > 0),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("column", COLUMNS)
+@pytest.mark.parametrize("ways", WAYS)
+def test_entries_that_fail_alone_fail_in_a_search(rng, ways, column, order):
+    X, y = numbers(rng)
+    X["x"] = COLUMNS[column]()
+    given = [("x", SimpleImputer(), ["x"]), ("a", StandardScaler(), ["a"])]
+    grid = {"columns__x": WAYS[ways][::order]}
+    found = []
+    for model, kind in ((Ridge(), GridSearchCV), (sk_linear.Ridge(), SkGridSearchCV)):
+        search = kind(piped(ColumnTransformer(given), model), grid, cv=3, refit=False)
+        try:
+            found.append(search.fit(X, y).cv_results_["mean_test_score"])
+        except ValueError as error:
+            if "fits failed" not in str(error):
+                raise
+            found.append(np.full(len(WAYS[ways]), np.nan))
+    np.testing.assert_allclose(*found, rtol=1e-9)
+
+
+@pytest.mark.parametrize("encoder", [OneHotEncoder(**DENSE), OrdinalEncoder()])
+@pytest.mark.parametrize("strategy", ["most_frequent", "constant"])
+@pytest.mark.parametrize("keep", [False, True])
+def test_columns_of_holes_alone_are_left_out_or_kept(rng, encoder, strategy, keep):
+    X, y = numbers(rng)
+    X["empty"], X["name"] = pd.Series([np.nan] * N, dtype=object), text("str")
+    fill = SimpleImputer(strategy=strategy, keep_empty_features=keep)
+    entry = make_pipeline(fill, encoder)
+    columns = ColumnTransformer([("x", entry, ["empty", "name"]), ("a", StandardScaler(), ["a"])])
+    if keep:
+        check_search(columns, {"model__alpha": [0.1, 10.0]}, X, y)
+    else:
+        with pytest.warns(UserWarning, match="Skipping features without any observed values"):
+            check_search(columns, {"model__alpha": [0.1, 10.0]}, X, y)
+
+
+def test_names_that_are_not_all_strings_fail_in_each_fit(rng):
+    X, y = numbers(rng)
+    X.columns = ["a", 1, "c"]
+    search = GridSearchCV(piped(ColumnTransformer([("a", "passthrough", [0])]), Ridge()), {})
+    with pytest.raises(ValueError, match="fits failed"):
+        search.fit(X, y)
