@@ -133,7 +133,7 @@ def _series_levels(column):
 
 def _object_levels(values):
     """The same of an array of objects."""
-    is_missing = np.asarray([v is None or v != v for v in values], dtype=bool)
+    is_missing = np.asarray([v is None or is_na(v) or v != v for v in values], dtype=bool)
     known = sorted_set(values[~is_missing])
     table = {value: number for number, value in enumerate(known)}
     codes = np.empty(len(values), dtype=np.int64)
@@ -154,10 +154,10 @@ def _of_missing(values, first):
 
 
 def sorted_set(values: Any) -> list:
-    """Distinct values in order; ValueError if they cannot be sorted."""
+    """Distinct values in order, None behind them; ValueError if they cannot be sorted."""
     found = set(values)
     try:
-        return sorted(found)
+        return [*sorted(found - {None}), *(found & {None})]
     except TypeError as error:
         raise ValueError(f"the levels of a column cannot be sorted: {error}") from error
 
@@ -174,6 +174,11 @@ def _tight(values):
     if len(values) and all(isinstance(value, bool | int | float) for value in values):
         return np.asarray(values.tolist())
     return values
+
+
+def is_na(value: Any) -> bool:
+    """Whether a value is pandas.NA, of which comparisons have no truth."""
+    return type(value).__name__ == "NAType"
 
 
 def is_nan(value: Any) -> bool:

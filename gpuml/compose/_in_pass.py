@@ -7,6 +7,7 @@ from typing import Any, cast
 import numpy as np
 from sklearn.base import clone
 from sklearn.impute import SimpleImputer
+from sklearn.pipeline import FeatureUnion
 from sklearn.preprocessing import OneHotEncoder
 
 from gpuml._arrays import is_foreign, to_host
@@ -17,6 +18,8 @@ from gpuml.compose._groups import with_groups
 from gpuml.compose._layout import (
     Branch,
     as_ours,
+    chain_of,
+    columns_of,
     entries_of,
     kind_of,
     lay_out,
@@ -394,11 +397,30 @@ def _step(transformer, candidate, branch: Branch, fit: Fit) -> FittedStep:
             if not is_foreign(rows):
                 y = targets(batch, parts.rows(s))
             fit_where(fitted, rows, y, known)
+            _put_picks(branch, fitted, batch.source, fit, s)
         given = fitted.get_params(deep=False)
         return {name: value for name, value in vars(fitted).items() if name not in given}
 
     even = min(widths) == max(widths)
     return FittedStep(Affine(matrix, maps.offset), pick, None if even else widths, places)
+
+
+def _put_picks(branch, transformer, X, fit, s):
+    """Give affine steps that were fitted to rows their attributes in the pass.
+
+    Models count on them: components may have other signs, or be others, if fitted once more.
+    """
+    own = X if len(branch.columns) == X.shape[1] else columns_of(X, branch.columns)
+    if isinstance(transformer, FeatureUnion):
+        found = dict(transformer.transformer_list)
+    else:
+        found = {name: each for name, each, _ in transformer.transformers_}
+    for (name, *_), (part, _) in zip(entries_of(transformer, own), branch.parts, strict=True):
+        steps, picks = chain_of(found[name]), fit.pieces[part.key].picks
+        if part.kind == "beside":
+            _put_picks(part, steps[0], X, fit, s)
+        for step, pick in zip(steps[len(steps) - len(picks) :], picks, strict=True):
+            vars(step).update(pick(s))
 
 
 def _fit_stand_in(transformer, parts, known, n_entries):

@@ -309,7 +309,10 @@ def _numbers(images):
     """The output of a step as numbers."""
     if sparse.issparse(images):
         images = images.toarray()
-    elif hasattr(images, "iloc"):
+    dtypes = images.dtypes if hasattr(images, "iloc") else [np.asarray(images).dtype]
+    if any(dtype.kind in "mM" for dtype in dtypes):
+        raise TypeError("Input X holds dates or times, which are no numbers.")
+    if hasattr(images, "iloc"):
         images = images.to_numpy(dtype=np.float64, na_value=np.nan)
     images = np.asarray(images, dtype=np.float64)
     if np.isinf(images).any():

@@ -54,7 +54,16 @@ def layout_obstacle(transformer: Any, X: Any) -> str | None:
         return str(error)
     if not layout.branch.parts:
         return "no column is left"
+    if type(X).__module__.startswith("pyarrow") and not all(map(_has_steps, layout.branch.leaves)):
+        return (
+            "scikit-learn passes no columns of a pyarrow.Table through; write "
+            "StandardScaler(with_mean=False, with_std=False) for 'passthrough'"
+        )
     return _device_obstacle(layout.branch) if is_foreign(X) else None
+
+
+def _has_steps(leaf):
+    return bool(leaf.head or leaf.tail)
 
 
 def _device_obstacle(branch):

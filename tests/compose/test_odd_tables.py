@@ -1,14 +1,18 @@
 """Odd tables, and steps with odd parameters: searches over them give what single fits give."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn import linear_model as sk_linear
 from sklearn.base import clone
 from sklearn.compose import make_column_selector
+from sklearn.decomposition import PCA
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV as SkGridSearchCV
-from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
+from sklearn.model_selection import KFold
+from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline, make_union
 from sklearn.preprocessing import (
     FunctionTransformer,
     KBinsDiscretizer,
@@ -20,8 +24,10 @@ from sklearn.preprocessing import (
 
 from gpuml import preprocessing as ours
 from gpuml.compose import ColumnTransformer
+from gpuml.compose._coding import levels_of
 from gpuml.linear_model import Ridge
 from gpuml.model_selection import GridSearchCV
+from gpuml.model_selection import cross_validate as gpuml_cross_validate
 
 N = 60
 DENSE = {"handle_unknown": "ignore", "sparse_output": False}
@@ -199,3 +205,89 @@ def test_names_that_are_not_all_strings_fail_in_each_fit(rng):
     search = GridSearchCV(piped(ColumnTransformer([("a", "passthrough", [0])]), Ridge()), {})
     with pytest.raises(ValueError, match="fits failed"):
         search.fit(X, y)
+
+
+# In front of PCA: numbers, levels, what is made for each split, and steps beside each other.
+FRONTS = {
+    "numbers": make_pipeline(SimpleImputer(), StandardScaler()),
+    "rare levels": OneHotEncoder(**DENSE, min_frequency=3),
+    "made": make_pipeline(FunctionTransformer(np.cbrt), StandardScaler()),
+    "beside": make_union(StandardScaler(), make_pipeline(SimpleImputer(), StandardScaler())),
+    "nested": ColumnTransformer([("inner", StandardScaler(), [0, 1])]),
+}
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("front", FRONTS)
+def test_best_estimators_have_the_components_that_their_models_count_on(rng, front, whole):
+    # Two features of variance 1: loads are equal, and rounding alone gives components their signs.
+    wrong = 0
+    for seed in range(4):
+        X, y = numbers(np.random.default_rng(seed))
+        X = X[["a", "b"]]
+        if front == "rare levels":
+            X = pd.DataFrame({name: np.where(X[name] > 0, "u", "v") for name in X})
+        steps = make_pipeline(FRONTS[front], PCA(2, svd_solver="full"))
+        wide = ColumnTransformer([("x", steps, ["a", "b"]), ("f", FunctionTransformer(), [])])
+        given = make_pipeline(*steps, Ridge()) if whole else piped(wide, Ridge())
+        search = GridSearchCV(given, {}, cv=3, refit=True).fit(X, y)
+        alone = clone(given).fit(X, y)
+        fitted = gpuml_cross_validate(given, X, y, cv=3, return_estimator=True)["estimator"]
+        wrong += not np.allclose(search.predict(X), alone.predict(X), rtol=1e-8)
+        for (train, _), each in zip(KFold(3).split(X), fitted, strict=True):
+            own = clone(given).fit(X.iloc[train], y.iloc[train])
+            wrong += not np.allclose(each.predict(X), own.predict(X), rtol=1e-8)
+    assert wrong == 0
+    assert "all candidates together" in str(search.plan_)
+
+
+def test_dates_are_no_numbers(rng):
+    X, y = numbers(rng)
+    X["date"] = pd.date_range("2020-01-01", periods=N)
+    given = piped(ColumnTransformer([("d", "passthrough", ["date"])]), Ridge())
+    search = GridSearchCV(given, {"columns__d": ["passthrough"], "model__alpha": [1.0]}, cv=3)
+    with pytest.raises(ValueError, match="fits failed"):
+        search.fit(X, y)
+
+
+@pytest.mark.parametrize("cv", [KFold(3), KFold(3, shuffle=True, random_state=0)])
+def test_splitters_tell_that_they_ignore_groups(rng, cv):
+    X, y = numbers(rng)
+    with pytest.warns(UserWarning, match="groups parameter is ignored by KFold"):
+        GridSearchCV(Ridge(), {}, cv=cv).fit(X, y, groups=np.arange(N))
+
+
+def test_arrow_tables_are_not_passed_through(rng):
+    arrow = pytest.importorskip("pyarrow")
+    X, y = numbers(rng)
+    entries = [("p", "passthrough", ["a"]), ("s", StandardScaler(), ["b"])]
+    grid = {"columns__p": ["passthrough", StandardScaler()]}
+    search = GridSearchCV(piped(ColumnTransformer(entries), Ridge()), grid, cv=3)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        search.fit(arrow.Table.from_pandas(X), y)
+    np.testing.assert_array_equal(np.isnan(search.cv_results_["mean_test_score"]), [True, False])
+    assert "no columns of a pyarrow.Table through; write StandardScaler" in str(search.plan_)
+
+
+def test_constants_beside_none_are_sorted_before_it(rng):
+    X, y = numbers(rng)
+    names = ["u", None, np.nan, "v"] * (N // 4)
+    X["x"] = pd.Series(names, dtype=object)
+    for encoder in (OneHotEncoder(**DENSE), OrdinalEncoder()):
+        entry = make_pipeline(SimpleImputer(strategy="constant", fill_value="none"), encoder)
+        check_search(ColumnTransformer([("x", entry, ["x"])]), {"model__alpha": [0.1, 1.0]}, X, y)
+
+
+def test_pandas_na_among_objects_is_named():
+    values = np.asarray(["u", pd.NA, "v"], dtype=object)
+    with pytest.raises(ValueError, match="a column holds <NA> among its levels; write None"):
+        levels_of(values)
+
+
+@pytest.mark.parametrize("dtype", ["datetime64[s]", "timedelta64[s]"])
+def test_arrays_of_dates_are_refused_in_fit(dtype):
+    X = np.arange(6).astype(dtype)[:, None]
+    for estimator in (Ridge(), ours.StandardScaler()):
+        with pytest.raises(TypeError, match=r"X has dtype .* needs numbers. Convert it"):
+            estimator.fit(X, np.arange(6.0))
