@@ -118,7 +118,7 @@ RULES = {
     ),
     "gpuml.compose": (
         *(*MODELS, "gpuml.designs", "gpuml.linear_model", "gpuml.pipeline", "gpuml.resampling"),
-        *("joblib", "narwhals"),
+        "narwhals",
     ),
     "gpuml.decomposition": (
         *(*MODELS, "gpuml._cuml", "gpuml.divided.stored", "gpuml.exceptions", "gpuml.reading"),
@@ -194,7 +194,7 @@ OF_GPUML = (
     *("gpuml.model_selection.divided", "gpuml.model_selection.evaluate"),
     "gpuml.model_selection.explain",
     *("gpuml.model_selection.fold_fits", "gpuml.model_selection.one_by_one"),
-    *("gpuml.model_selection.prefix_keys", "gpuml.model_selection.prefixes"),
+    *("gpuml.resampling.keys", "gpuml.model_selection.prefixes"),
     *("gpuml.model_selection.fitted_prefixes", "gpuml.model_selection.residence"),
     *("gpuml.model_selection.one_pass", "gpuml.model_selection.search"),
     *("gpuml.model_selection.resuming", "gpuml.model_selection.warned"),

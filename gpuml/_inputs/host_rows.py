@@ -46,6 +46,12 @@ def host_floats(X: np.ndarray) -> np.ndarray:
 
 def refuse_dates(X: Any, estimator: Any) -> None:
     """Raise TypeError for columns of dates or times, which polars would hand out as numbers."""
+    kind = X.dtype.kind if isinstance(X, np.ndarray) else "f"
+    if kind in "mM":  # scikit-learn's `fit` takes them as numbers, and its `predict` does not
+        raise TypeError(
+            f"X has dtype {X.dtype}, and {type(estimator).__name__} needs numbers. Convert it "
+            "explicitly."
+        )
     if not _may_hold_dates(X):
         return
     found = [name for name, dtype in _columns(X) if dtype.is_temporal()]

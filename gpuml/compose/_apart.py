@@ -24,6 +24,7 @@ from gpuml.compose._layout import (
 from gpuml.compose._levels import unknown_levels, with_constant
 from gpuml.data import Folds, row_indices, take
 from gpuml.extending import MultifitEstimator
+from gpuml.resampling.keys import value_key
 from gpuml.solvers.affine import Parts
 from gpuml.solvers.table_rows import MOST_LEVELS, TableBatch, renumbered
 
@@ -136,7 +137,7 @@ def with_levels_apart(folds: Folds, layout: Layout, branches: Sequence[Branch]) 
         return folds
     columns = [layout.coded[number] for number in chosen]
     why = next(filter(None, (not_apart(branch, columns) for branch in branches)), None)
-    fills = {repr(own): own for own in (_fills(branch, columns) for branch in branches)}
+    fills = {value_key(own): own for own in (_fills(branch, columns) for branch in branches)}
     if why is None and len(fills) > 1:
         why = "search over the imputers of this column in a separate call"
     if why is not None:

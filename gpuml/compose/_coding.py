@@ -133,7 +133,7 @@ def _series_levels(column):
 
 def _object_levels(values):
     """The same of an array of objects."""
-    is_missing = np.asarray([v is None or v != v for v in values], dtype=bool)
+    is_missing = np.asarray([v is None or is_na(v) or v != v for v in values], dtype=bool)
     known = sorted_set(values[~is_missing])
     table = {value: number for number, value in enumerate(known)}
     codes = np.empty(len(values), dtype=np.int64)
@@ -146,7 +146,7 @@ def _of_missing(values, first):
     """Codes of missing values, from `first` on, and their levels: None, then nan."""
     strange = [v for v in values if v is not None and not isinstance(v, float)]
     if strange:
-        raise ValueError(f"a column holds {strange[0]!r}")
+        raise ValueError(f"a column holds {strange[0]!r} among its levels; write None or nan")
     is_none = np.asarray([value is None for value in values], dtype=bool)
     kinds = [*([None] if is_none.any() else []), *([] if is_none.all() else [np.nan])]
     levels = np.asarray(kinds, dtype=object)
@@ -154,10 +154,10 @@ def _of_missing(values, first):
 
 
 def sorted_set(values: Any) -> list:
-    """Distinct values in order; ValueError if they cannot be sorted."""
+    """Distinct values in order, None behind them; ValueError if they cannot be sorted."""
     found = set(values)
     try:
-        return sorted(found)
+        return [*sorted(found - {None}), *(found & {None})]
     except TypeError as error:
         raise ValueError(f"the levels of a column cannot be sorted: {error}") from error
 
@@ -174,6 +174,11 @@ def _tight(values):
     if len(values) and all(isinstance(value, bool | int | float) for value in values):
         return np.asarray(values.tolist())
     return values
+
+
+def is_na(value: Any) -> bool:
+    """Whether a value is pandas.NA, of which comparisons have no truth."""
+    return type(value).__name__ == "NAType"
 
 
 def is_nan(value: Any) -> bool:

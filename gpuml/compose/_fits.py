@@ -18,6 +18,7 @@ from gpuml._sklearn import (
     _num_samples,
     _safe_indexing,
 )
+from gpuml.compose._coding import is_nan
 from gpuml.compose._layout import chain_of
 from gpuml.data import take
 
@@ -137,12 +138,13 @@ def _counts_of(counts, j, categories):
 
 
 def _beside(before, value):
-    """Statistics of all rows in the form that a few rows gave; nan stays nan."""
+    """Statistics of all rows in the form that a few rows gave, which stay where either is nan."""
     place = place_of(before) if is_array(before) else None
     if place is None or before.dtype == object:
-        return np.asarray(value, dtype=object)
+        each = [old if is_nan(new) else new for old, new in zip(before, value, strict=True)]
+        return np.asarray(each, dtype=object)
     value = place.xp.astype(move(np.asarray(value, dtype=np.float64), place), before.dtype)
-    empty = before != before  # columns of holes alone, which are left out
+    empty = (before != before) | (value != value)  # columns of holes alone
     return place.xp.where(empty, before, value)
 
 

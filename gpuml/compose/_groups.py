@@ -14,9 +14,10 @@ import numpy as np
 
 from gpuml._arrays import namespace, to_host
 from gpuml.compose._coding import counts_of_codes
-from gpuml.compose._layout import Branch, Layout, groups_levels, words_of
+from gpuml.compose._layout import Branch, Layout, groups_levels
 from gpuml.compose._levels import rare_levels, with_constant
 from gpuml.data import Folds, take
+from gpuml.resampling.keys import value_key
 from gpuml.solvers.table_rows import Table, TableBatch, renumbered
 
 # Columns with fewer levels are not grouped.
@@ -45,7 +46,7 @@ def with_groups(folds: Folds, layout: Layout, branches: Sequence[Branch]) -> Fol
         for number, own in asked.items()
         if len(table.levels[number]) > FEW_LEVELS
         and all(map(groups_levels, own))
-        and len({tuple(map(words_of, leaf.head[:-1])) for leaf in own}) == 1
+        and len({value_key(leaf.head[:-1]) for leaf in own}) == 1
     }
     if chosen:
         key = "groups", frozenset((n, *(leaf.key for leaf in own)) for n, own in chosen.items())

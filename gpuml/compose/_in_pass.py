@@ -1,6 +1,5 @@
 """A `ColumnTransformer` fitted from sums over the rows of a table, for all training parts."""
 
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -8,6 +7,7 @@ from typing import Any, cast
 import numpy as np
 from sklearn.base import clone
 from sklearn.impute import SimpleImputer
+from sklearn.pipeline import FeatureUnion
 from sklearn.preprocessing import OneHotEncoder
 
 from gpuml._arrays import is_foreign, to_host
@@ -18,6 +18,8 @@ from gpuml.compose._groups import with_groups
 from gpuml.compose._layout import (
     Branch,
     as_ours,
+    chain_of,
+    columns_of,
     entries_of,
     kind_of,
     lay_out,
@@ -33,7 +35,7 @@ from gpuml.compose._learned import (
     numbers_of_rows,
     with_medians,
 )
-from gpuml.compose._levels import Levels, filled, levels_of_table, one_hot, ordinal
+from gpuml.compose._levels import Levels, filled, levels_of_table, one_hot, ordinal, warn_of_skipped
 from gpuml.compose._made import made_key, with_made
 from gpuml.compose._obstacles import divided_obstacle, too_many_levels
 from gpuml.data import Folds, NeedsAllRows, UnfittableSplits, take
@@ -41,6 +43,8 @@ from gpuml.pipeline._from_rows import targets
 from gpuml.solvers.affine import Affine, FittedStep, Parts
 from gpuml.solvers.moments import Moments
 from gpuml.solvers.table_rows import MOST_LEVELS, TableBatch
+
+NO_FEATURE = "Found array with 0 feature(s) while a minimum of 1 is required."
 
 
 @dataclass(frozen=True)
@@ -72,8 +76,9 @@ class Piece:
 
 def folds_of(transformer: Any, folds: Folds, candidates: Sequence[Mapping[str, Any]]) -> Folds:
     """Folds whose table has all columns that candidates read."""
-    X = cast(TableBatch, folds.batch).source
-    layout = lay_out(transformer, X)
+    batch = cast(TableBatch, folds.batch)
+    X = batch.source
+    layout = lay_out(transformer, X).of_table(batch.table)
     branches = _branches(transformer, layout, X, candidates)
     if folds.batch.is_divided:
         why = divided_obstacle(branches, X)
@@ -114,8 +119,9 @@ def fit_columns(
         For parts of which scikit-learn has something to say: columns without values, levels that
         an encoder does not take.
     """
-    X = cast(TableBatch, parts.batch).source
-    fit = Fit(parts, lay_out(transformer, X))
+    batch = cast(TableBatch, parts.batch)
+    X = batch.source
+    fit = Fit(parts, lay_out(transformer, X).of_table(batch.table))
     branches = _branches(transformer, fit.layout, X, candidates)
     return [
         _step(transformer, candidate, branch, fit)
@@ -234,8 +240,7 @@ def _some_features(piece: Piece) -> tuple[int, ...]:
     widths = tuple(matrix.shape[1] for matrix in piece.matrices)
     if piece.places is not None:
         return widths
-    why = "Found array with 0 feature(s) while a minimum of 1 is required."
-    none_left = {s: why for s, width in enumerate(widths) if width == 0}
+    none_left = {s: NO_FEATURE for s, width in enumerate(widths) if width == 0}
     if none_left:
         raise UnfittableSplits(none_left)
     return widths
@@ -314,13 +319,7 @@ def _fit_numbers(columns, steps, fit, reasons) -> Piece:
         extra[flags, np.arange(len(flags))] = 1.0
         matrices.append(np.concatenate([matrix, extra], axis=1))
     if skipped:
-        warnings.warn(
-            f"Skipping features without any observed values: {sorted(skipped)}. At least one "
-            "non-missing value is needed for imputation with strategy="
-            f"'{steps[0].strategy}', and a training part has none.",
-            UserWarning,
-            stacklevel=2,
-        )
+        warn_of_skipped(steps[0].strategy, sorted(skipped))
     return Piece(own, matrices, [np.zeros(matrix.shape[1]) for matrix in matrices])
 
 
@@ -340,18 +339,23 @@ def _fit_levels(branch, fit, reasons) -> Piece:
         number = fit.layout.coded.index(*apart)
         none = [np.zeros((0, 0)) for _ in parts.n_rows], [np.zeros(0) for _ in parts.n_rows]
         return Piece(np.arange(0), *none, places_apart(encoder, number, parts, reasons))
-    columns, blocks = [], []
+    columns, blocks, n_left = [], [], 0
     for j in (fit.layout.coded.index(j) for j in branch.columns):
         own = np.arange(table.n_columns)[table.of_levels[j]]
         levels: Levels = levels_of_table(table, j, counts_of(fit, j))
         if fills and levels.merged is None:  # groups are of levels without holes
             levels = filled(fills[0], levels, reasons)
-        if kind_of(encoder) is OneHotEncoder:
+        if len(levels.values) == 0:  # an imputer leaves the column out
+            made = levels.maps
+        elif kind_of(encoder) is OneHotEncoder:
             made = one_hot(encoder, levels, parts.n_rows, reasons)
         else:
             made = ordinal(encoder, levels, reasons)
+        n_left += len(levels.values)
         columns.append(own)
         blocks.append(made)
+    if n_left == 0:
+        reasons.update(dict.fromkeys(range(len(parts.n_rows)), NO_FEATURE))
     matrices = [_diagonal([made[s] for made in blocks]) for s in range(len(parts.n_rows))]
     offsets = [np.zeros(matrix.shape[1]) for matrix in matrices]
     return Piece(np.concatenate(columns), matrices, offsets)
@@ -393,11 +397,30 @@ def _step(transformer, candidate, branch: Branch, fit: Fit) -> FittedStep:
             if not is_foreign(rows):
                 y = targets(batch, parts.rows(s))
             fit_where(fitted, rows, y, known)
+            _put_picks(branch, fitted, batch.source, fit, s)
         given = fitted.get_params(deep=False)
         return {name: value for name, value in vars(fitted).items() if name not in given}
 
     even = min(widths) == max(widths)
     return FittedStep(Affine(matrix, maps.offset), pick, None if even else widths, places)
+
+
+def _put_picks(branch, transformer, X, fit, s):
+    """Give affine steps that were fitted to rows their attributes in the pass.
+
+    Models count on them: components may have other signs, or be others, if fitted once more.
+    """
+    own = X if len(branch.columns) == X.shape[1] else columns_of(X, branch.columns)
+    if isinstance(transformer, FeatureUnion):
+        found = dict(transformer.transformer_list)
+    else:
+        found = {name: each for name, each, _ in transformer.transformers_}
+    for (name, *_), (part, _) in zip(entries_of(transformer, own), branch.parts, strict=True):
+        steps, picks = chain_of(found[name]), fit.pieces[part.key].picks
+        if part.kind == "beside":
+            _put_picks(part, steps[0], X, fit, s)
+        for step, pick in zip(steps[len(steps) - len(picks) :], picks, strict=True):
+            vars(step).update(pick(s))
 
 
 def _fit_stand_in(transformer, parts, known, n_entries):

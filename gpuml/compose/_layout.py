@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import joblib
 import numpy as np
 from sklearn.base import TransformerMixin
 from sklearn.compose import ColumnTransformer
@@ -22,6 +21,7 @@ from gpuml.compose._frames import FrameColumn
 from gpuml.data import Absent
 from gpuml.extending import AffineStep
 from gpuml.pipeline._from_rows import BEHIND_TABLES, from_rows
+from gpuml.resampling.keys import value_key
 from gpuml.resampling.multifit import CROSS_FITTED, MADE, STEPS, is_known, ours_of, step_words
 from gpuml.solvers.table_rows import Table, make_table
 
@@ -31,6 +31,8 @@ STRATEGIES = {
     "numbers": ("mean", "median", "most_frequent", "constant"),
     "levels": ("most_frequent", "constant"),
 }
+# NumPy's dtypes that columns of others become.
+KIND_BYTES = {"b": "?", "i": "i8", "u": "u8", "f": "f8"}
 ENCODERS = (OneHotEncoder, OrdinalEncoder)
 # What fits and transforms, and nothing else.
 ALIKE = TransformerMixin.fit_transform
@@ -66,9 +68,8 @@ class Branch:
     @cached_property
     def key(self) -> Any:
         """Equal for branches that do the same to the same columns."""
-        steps = tuple(words_of(step) for step in (*self.head, *self.tail))
         parts = tuple((part.key, weight) for part, weight in self.parts)
-        return self.kind, self.columns, len(self.head), steps, parts
+        return self.kind, self.columns, value_key(self.head), value_key(self.tail), parts
 
     @property
     def leaves(self) -> list["Branch"]:
@@ -90,7 +91,13 @@ class Layout:
         """The table of some rows at a place, column by column, without a joined array."""
         numbers = (numbers_of(column_at(X, j, place), place) for j in self.numbers)
         coded = (levels_of(column_at(X, j, place), place) for j in self.coded)
-        return make_table(numbers, len(self.numbers), coded, X.shape[0], place)
+        table = make_table(numbers, len(self.numbers), coded, X.shape[0], place)
+        return replace(table, positions=(self.numbers, self.coded))
+
+    def of_table(self, table: Table) -> "Layout":
+        """The same of a table that was read for other steps, and may have other columns."""
+        numbers, coded = table.positions or (self.numbers, self.coded)
+        return replace(self, numbers=numbers, coded=coded)
 
     @property
     def grouped(self) -> frozenset[int]:
@@ -103,19 +110,6 @@ class Layout:
         """Whether the table has all columns that a branch reads."""
         columns = self.coded if branch.kind == "levels" else self.numbers
         return branch.kind == "made" or set(branch.columns) <= set(columns)
-
-
-def words_of(step: Any) -> str:
-    """A transformer with all of its parameters."""
-    params = sorted(step.get_params().items(), key=lambda item: item[0])
-    return f"{type(step).__name__}{[(name, _told(value)) for name, value in params]}"
-
-
-def _told(value):
-    """A parameter in words that are the same of copies, as those of generators are not."""
-    words = repr(value)
-    draws = "RandomState(" in words or "Generator(" in words
-    return joblib.hash(value) if draws else words
 
 
 def column_of(X: Any, j: int) -> Any:
@@ -244,13 +238,15 @@ def branch_of(steps: tuple[Any, ...], X: Any, columns: tuple[int, ...]) -> Branc
     """How steps for some columns join the pass: with as few as may be made for each split."""
     if steps and isinstance(steps[0], CONTAINERS[1:]) and _are_affine(steps[1:]):
         return replace(side_by_side(steps[0], X, columns), tail=steps[1:])
-    n_imputers = int(bool(steps) and _fills(steps[0], "levels") and _are_alike(X, columns))
+    dtypes = dtypes_of(X, columns)
+    constant = bool(steps) and _takes_constant(steps[0], dtypes)
+    n_imputers = int(constant and _fills(steps[0], "levels") and _are_alike(dtypes))
     known = _have_levels(X, columns, steps[: n_imputers + 1])
     if known and _encodes(steps[n_imputers:]) and _are_affine(steps[n_imputers + 1 :]):
         return Branch("levels", columns, steps[: n_imputers + 1], steps[n_imputers + 1 :])
-    n_imputers = int(bool(steps) and _fills(steps[0], "numbers"))
+    n_imputers = int(constant and _fills(steps[0], "numbers"))
     kinds = _kinds_to_fill(steps[0]) if n_imputers else "biuf"
-    of_numbers = all(dtype.kind in kinds for dtype in dtypes_of(X, columns))
+    of_numbers = all(dtype.kind in kinds for dtype in dtypes)
     if of_numbers and _are_affine(steps[n_imputers:]):
         return Branch("numbers", columns, steps[:n_imputers], steps[n_imputers:])
     n_made = next(n for n in range(min(1, len(steps)), len(steps) + 1) if follows(steps[n:]))
@@ -260,14 +256,17 @@ def branch_of(steps: tuple[Any, ...], X: Any, columns: tuple[int, ...]) -> Branc
 def layout_key(transformer: Any) -> Any:
     """A key, equal for transformers for which `lay_out` makes tables with the same columns."""
     of_columns = isinstance(transformer, FeatureUnion)
-    given = {} if of_columns else {name: repr(own) for name, _, own in transformer.transformers}
+    given = {} if of_columns else {n: value_key(own) for n, _, own in transformer.transformers}
     found = []
     for name, each in named(transformer):
         steps = chain_of(each)
+        kind: Any = "drop"
         if steps and isinstance(steps[0], CONTAINERS[1:]) and _are_affine(steps[1:]):
             kind = layout_key(steps[0])
-        else:
-            kind = "drop" if each == "drop" else branch_of(steps, None, ()).kind
+        elif each != "drop":
+            # What is read as levels or numbers depends on these, where columns are known.
+            first = [(_is_ours(step), getattr(step, "fill_value", None)) for step in steps[:2]]
+            kind = branch_of(steps, None, ()).kind, value_key(first)
         found.append((given.get(name), kind))
     return tuple(found)
 
@@ -280,21 +279,51 @@ def made_where_missing(branch: Branch, layout: Layout) -> Branch:
     return branch if layout.has(branch) else replace(branch, kind="made")
 
 
-def _are_alike(X, columns):
+def _takes_constant(step, dtypes):
+    """Whether an imputer puts its constant, if it has one, into columns of some dtypes."""
+    constant = _fills(step, "numbers") and step.strategy == "constant"
+    if not constant or step.fill_value is None or not dtypes:
+        return True
+    own = [getattr(getattr(dtype, "categories", None), "dtype", dtype) for dtype in dtypes]
+    own = [
+        dtype if isinstance(dtype, np.dtype) else np.dtype(KIND_BYTES.get(dtype.kind, "O"))
+        for dtype in own
+    ]
+    return np.can_cast(type(step.fill_value), np.result_type(*own), casting="same_kind")
+
+
+def _are_alike(dtypes):
     """Whether columns keep their values where an imputer makes one array of them."""
-    kinds = {dtype.kind for dtype in dtypes_of(X, columns)}
+    kinds = {dtype.kind for dtype in dtypes}
     return kinds <= set("iuf") or not kinds & set("biuf")
 
 
 def _have_levels(X, columns, steps):
     """Whether the levels and missing values of the table are those that the steps use."""
-    if X is None or is_foreign(X) or isinstance(X, np.ndarray) or hasattr(X, "iloc"):
+    if X is None or is_foreign(X) or isinstance(X, np.ndarray):
         return True
-    frame = [column_of(X, j) for j in columns]
-    # scikit-learn's encoders treat null in text as a value.
-    known = all(type(step).__module__.startswith("gpuml") for step in steps)
-    nulls = any(column.dtype.kind == "O" and column.has_nulls for column in frame)
-    return (known or not nulls) and all(column.dtype.kind != "M" for column in frame)
+    # scikit-learn's encoders treat null in text as a value, and refuse pandas.NA.
+    known = all(map(_is_ours, steps))
+    for column in (column_of(X, j) for j in columns):
+        is_date, is_text = column.dtype.kind in "mM", column.dtype.kind == "O"
+        if (is_date or (is_text and not known)) and has_nulls(column):
+            return False
+        if is_date and isinstance(column, FrameColumn):
+            return False
+    return True
+
+
+def _is_ours(step):
+    """Whether the class of a step is gpuml's."""
+    return type(step).__module__.startswith("gpuml")
+
+
+def has_nulls(column: Any) -> bool:
+    """Whether values of a column of a DataFrame are NaT, pandas.NA or null."""
+    if isinstance(column, FrameColumn):
+        return column.has_nulls
+    null = type(getattr(column.dtype, "na_value", None)).__name__
+    return (null == "NAType" or column.dtype.kind in "mM") and bool(column.hasnans)
 
 
 def follows(steps: Sequence[Any]) -> bool:
@@ -354,11 +383,8 @@ def _fills(step, role):
 
 
 def _kinds_to_fill(imputer):
-    """Kinds of numbers that an imputer takes: some take no bools, or put no fraction into ints."""
-    if imputer.strategy in ("mean", "median"):
-        return "biuf"
-    fractions = imputer.strategy == "constant" and isinstance(imputer.fill_value, float)
-    return "f" if fractions else "iuf"
+    """Kinds of numbers that an imputer takes: some take no bools."""
+    return "biuf" if imputer.strategy in ("mean", "median") else "iuf"
 
 
 def _encodes(steps):

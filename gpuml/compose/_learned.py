@@ -12,6 +12,7 @@ from sklearn.impute import SimpleImputer
 
 from gpuml._arrays import Array, namespace
 from gpuml._sklearn import _num_samples
+from gpuml.compose._coding import is_nan
 from gpuml.compose._fits import Learned, is_known, rows_of_levels, rows_with_holes
 from gpuml.compose._layout import Branch, Layout, kind_of
 from gpuml.compose._levels import Levels, filled, levels_of_table, most_frequent
@@ -228,4 +229,9 @@ def _of_levels(imputer, numbers, fit, s):
         return {}
     table = fit.table
     each = [levels_of_table(table, number, counts_of(fit, number)) for number in numbers]
-    return {"statistics_": [levels.values[most_frequent(levels)[s]] for levels in each]}
+    empty = [all(map(is_nan, levels.values)) for levels in each]
+    found = [
+        np.nan if skip else levels.values[most_frequent(levels)[s]]
+        for levels, skip in zip(each, empty, strict=True)
+    ]
+    return {"statistics_": found}

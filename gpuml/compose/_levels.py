@@ -57,10 +57,10 @@ def filled(imputer: Any, levels: Levels, reasons: dict[int, str]) -> Levels:
     if not missing.any():
         return levels
     known = levels.values[~missing]
+    if len(known) == 0:
+        return _of_no_values(imputer, levels)
     for s in np.flatnonzero(levels.counts[:, ~missing].sum(axis=1) == 0):
         reasons[int(s)] = "a column has no values to impute with"
-    if len(known) == 0:
-        return levels
     if imputer.strategy == "constant":
         values, numbers = with_constant(imputer, levels.values)
         targets = [int(numbers[missing][0])] * len(levels.counts)
@@ -79,6 +79,34 @@ def filled(imputer: Any, levels: Levels, reasons: dict[int, str]) -> Levels:
     return Levels(values, counts, maps)
 
 
+def _of_no_values(imputer, levels):
+    """Levels of a column of holes alone: what an imputer fills them with, or none."""
+    fill = [_constant(imputer, levels.values)] if imputer.keep_empty_features else []
+    if not fill:
+        warn_of_skipped(imputer.strategy)
+    step = np.ones((len(levels.values), len(fill)))
+    counts = levels.counts @ step.astype(np.int64)
+    return Levels(np.asarray(fill, dtype=object), counts, [step] * len(counts))
+
+
+def _constant(imputer, known):
+    """What an imputer puts beside some levels, or in place of none."""
+    if imputer.strategy == "constant" and imputer.fill_value is not None:
+        return imputer.fill_value
+    return 0 if known.dtype.kind in "biuf" else "missing_value"
+
+
+def warn_of_skipped(strategy: str, columns: Sequence[int] = ()) -> None:
+    """Warn, as an imputer does, of columns that it leaves out."""
+    words = f": {list(columns)}" if columns else ""
+    warnings.warn(
+        f"Skipping features without any observed values{words}. At least one non-missing value is "
+        f"needed for imputation with strategy='{strategy}', and a training part has none.",
+        UserWarning,
+        stacklevel=2,
+    )
+
+
 def most_frequent(levels: Levels) -> np.ndarray:
     """Which level (S,) most rows of each part have, the smallest of several; missing come last."""
     known = [not is_nan(value) for value in levels.values]
@@ -90,9 +118,8 @@ def with_constant(imputer: Any, values: np.ndarray) -> tuple[np.ndarray, np.ndar
     missing = np.asarray([is_nan(value) for value in values], dtype=bool)
     if not missing.any():
         return values, np.arange(len(values))
-    known, fill = values[~missing], imputer.fill_value
-    if fill is None:
-        fill = 0 if known.dtype.kind in "biuf" else "missing_value"
+    known = values[~missing]
+    fill = _constant(imputer, known)
     found = sorted_set([*known.tolist(), fill])
     place = {value: number for number, value in enumerate(found)}
     given = zip(values.tolist(), missing, strict=True)

@@ -32,6 +32,7 @@ from gpuml.compose._target_codes import (
 )
 from gpuml.data import Folds, Split, row_indices, take
 from gpuml.pipeline._from_rows import targets
+from gpuml.resampling.keys import value_key
 from gpuml.resampling.stand_ins import refuse
 from gpuml.solvers.table_rows import Table, TableBatch, make_table, narrow
 
@@ -260,7 +261,7 @@ def _by_target(branch, s, coded, batch, split, known, made):
     codes, n_levels = coded
     encoder = clone(branch.head[0])  # whose inner splitter may hold a generator
     train = to_host(batch.X[:, 0])[row_indices(split.train)]
-    key = branch.columns, s, encoder.target_type, repr(encoder.cv)
+    key = branch.columns, s, encoder.target_type, value_key(encoder.cv)
     y = targets(batch, split.train)
     if key not in known:
         once = len(np.unique(train)) == len(train)
@@ -308,7 +309,10 @@ def _numbers(images):
     """The output of a step as numbers."""
     if sparse.issparse(images):
         images = images.toarray()
-    elif hasattr(images, "iloc"):
+    dtypes = images.dtypes if hasattr(images, "iloc") else [np.asarray(images).dtype]
+    if any(dtype.kind in "mM" for dtype in dtypes):
+        raise TypeError("Input X holds dates or times, which are no numbers.")
+    if hasattr(images, "iloc"):
         images = images.to_numpy(dtype=np.float64, na_value=np.nan)
     images = np.asarray(images, dtype=np.float64)
     if np.isinf(images).any():

@@ -3,10 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+from sklearn.base import clone
 from sklearn.impute import SimpleImputer
 
 from gpuml._arrays import is_array, is_foreign
-from gpuml._arrays.frames import is_host_frame
+from gpuml._arrays.frames import header_of, is_host_frame
+from gpuml._sklearn import _check_feature_names
 from gpuml.compose._coding import count_levels
 from gpuml.compose._layout import (
     ANY_ROWS,
@@ -26,6 +28,7 @@ from gpuml.compose._layout import (
 )
 from gpuml.compose._target_codes import is_shared
 from gpuml.extending import AffineStep
+from gpuml.pipeline._union import wants_frame
 from gpuml.resampling.multifit import STEPS, ours_of, step_words
 from gpuml.solvers.table_rows import MOST_LEVELS
 
@@ -38,19 +41,29 @@ def layout_obstacle(transformer: Any, X: Any) -> str | None:
 
     But for columns of many levels, of which `_apart` knows.
     """
-    why = _entries_obstacle(transformer)
+    why = _entries_obstacle(transformer, wants_frame(transformer))
     if why is not None or X is None:
         return why
     if not (is_host_frame(X) or (is_array(X) and X.ndim == 2)):
         kinds = "a DataFrame of pandas, polars or Arrow, or a NumPy array"
         return f"X is of type {type(X).__name__}, and not {kinds}"
     try:
+        _check_feature_names(clone(transformer), header_of(X), reset=True)
         layout = lay_out(transformer, X)
     except (ValueError, TypeError, IndexError) as error:
         return str(error)
     if not layout.branch.parts:
         return "no column is left"
+    if type(X).__module__.startswith("pyarrow") and not all(map(_has_steps, layout.branch.leaves)):
+        return (
+            "scikit-learn passes no columns of a pyarrow.Table through; write "
+            "StandardScaler(with_mean=False, with_std=False) for 'passthrough'"
+        )
     return _device_obstacle(layout.branch) if is_foreign(X) else None
+
+
+def _has_steps(leaf):
+    return bool(leaf.head or leaf.tail)
 
 
 def _device_obstacle(branch):
@@ -67,21 +80,24 @@ def _device_obstacle(branch):
     return None
 
 
-def _entries_obstacle(transformer):
+def _entries_obstacle(transformer, frames):
     """Why an entry of a `ColumnTransformer` or `FeatureUnion` does not join the pass."""
     for name, each in named(transformer):
         if isinstance(each, str) and each not in ("drop", "passthrough"):
             return f"its entry {name!r} is {each!r}"
-        why = _chain_obstacle(chain_of(each))
+        why = _chain_obstacle(chain_of(each), frames)
         if why is not None:
             return f"its entry {name!r}: {why}"
     return None
 
 
-def _chain_obstacle(steps):
+def _chain_obstacle(steps, frames):
     for step in steps:
+        own_frames = frames or wants_frame(step)
         if isinstance(step, CONTAINERS):
-            why = _entries_obstacle(step)
+            why = _entries_obstacle(step, own_frames)
+        elif own_frames and not hasattr(step, "get_feature_names_out"):
+            why = f"set_output asks for DataFrames, and {_nameless(step)}"
         elif is_made(step) or is_affine(step):
             why = None
         else:
@@ -95,6 +111,12 @@ def _chain_obstacle(steps):
         if not is_made(step) and not isinstance(step, CONTAINERS) and not follows(steps[n:]):
             return f"{type(step).__name__} comes before steps that are not affine"
     return _sparse_obstacle(steps)
+
+
+def _nameless(step):
+    """That a step does not name its output, and what to change."""
+    names = "; set feature_names_out='one-to-one'" if hasattr(step, "feature_names_out") else ""
+    return f"{type(step).__name__} has no get_feature_names_out{names}"
 
 
 def _sparse_obstacle(steps):

@@ -17,7 +17,7 @@ import numpy as np
 
 from gpuml.model_selection.candidates import GROWN
 from gpuml.model_selection.one_fit import OneFit, is_count, is_seed, shallow
-from gpuml.model_selection.prefix_keys import estimator_key
+from gpuml.resampling.keys import estimator_key
 
 # Methods that predict.
 PREDICTING = ("predict", "predict_proba", "predict_log_proba", "decision_function")

@@ -27,7 +27,7 @@ from gpuml._settings.config import current_settings
 from gpuml._sklearn import Tree, _build_pruned_tree_py, _num_samples
 from gpuml.model_selection.candidates import CUT, GROWN, PRUNED
 from gpuml.model_selection.one_fit import OneFit, is_count, is_seed, of_sklearn, shallow
-from gpuml.model_selection.prefix_keys import estimator_key
+from gpuml.resampling.keys import estimator_key
 
 # scikit-learn's classes and their modules; subclasses may grow trees differently.
 FORESTS = (

@@ -34,7 +34,6 @@ from gpuml.model_selection.last_steps import fit_alone, fit_members
 from gpuml.model_selection.members import Stage, member_of
 from gpuml.model_selection.one_by_one import Fold, Progress, Task, announce_end, take_fold
 from gpuml.model_selection.one_fits import differing, one_fit_key, one_fit_kind
-from gpuml.model_selection.prefix_keys import multifit_key, value_key
 from gpuml.model_selection.prefixes import (
     fit_pipelines,
     prefix_order,
@@ -43,6 +42,7 @@ from gpuml.model_selection.prefixes import (
 from gpuml.model_selection.residence import Residence, configured
 from gpuml.model_selection.warned import Warned, recorded, tell
 from gpuml.protocol import group_candidates, supports_multifit
+from gpuml.resampling.keys import multifit_key, value_key
 from gpuml.resampling.multifit import offers_multifit
 
 Candidates = list[tuple[Mapping[str, Any] | None, Progress]]

@@ -14,8 +14,8 @@ from sklearn.base import clone
 from gpuml.model_selection.boosters import library_of, like, size_of
 from gpuml.model_selection.candidates import CONTINUED, Made
 from gpuml.model_selection.one_fit import is_count
-from gpuml.model_selection.prefix_keys import estimator_key
 from gpuml.model_selection.residence import configured
+from gpuml.resampling.keys import estimator_key
 
 # ``fit(model, **more)`` fits a model to the rows of a fold, with more fit parameters.
 Fit = Callable[..., None]

@@ -27,8 +27,8 @@ from gpuml.model_selection.one_by_one import (
     announce_start,
     score_model,
 )
-from gpuml.model_selection.prefix_keys import value_key
 from gpuml.model_selection.scores import asks_for_predictions_only
+from gpuml.resampling.keys import value_key
 from gpuml.solvers.pair_kernels import PARAMETERS, PairKernel, pair_base
 
 MACHINES = ("NuSVC", "NuSVR", "OneClassSVM", "SVC", "SVR")

@@ -49,11 +49,11 @@ from gpuml.model_selection.out_of_bag import (
     answering_out_of_bag,
     check_model,
 )
-from gpuml.model_selection.prefix_keys import estimator_key, multifit_key, pipeline_key
 from gpuml.model_selection.scores import score_stack, scored_as
 from gpuml.pipeline._affine import affine_pipeline
 from gpuml.protocol import METHOD, multifit
 from gpuml.resampling.atoms import make_folds
+from gpuml.resampling.keys import estimator_key, multifit_key, pipeline_key
 from gpuml.resampling.multifit import offers_multifit
 
 

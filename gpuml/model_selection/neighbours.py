@@ -22,7 +22,7 @@ from gpuml.model_selection.candidates import QUERIED
 from gpuml.model_selection.found_neighbours import Counted, Found, Within
 from gpuml.model_selection.one_by_one import rows_of
 from gpuml.model_selection.one_fit import OneFit, is_count, of_sklearn, shallow
-from gpuml.model_selection.prefix_keys import estimator_key
+from gpuml.resampling.keys import estimator_key
 
 # Names of classes, and the parameters in which models of one query may differ.
 NEAREST = ("KNeighborsClassifier", "KNeighborsRegressor")

@@ -7,7 +7,7 @@ from gpuml.model_selection.boosters import OneBooster
 from gpuml.model_selection.cut_trees import OneForest
 from gpuml.model_selection.neighbours import OneDensity, OneQuery, OneRadius
 from gpuml.model_selection.one_fit import OneFit
-from gpuml.model_selection.prefix_keys import value_key
+from gpuml.resampling.keys import value_key
 
 KINDS: tuple[type[OneFit], ...] = (
     *(OneQuery, OneRadius, OneDensity),

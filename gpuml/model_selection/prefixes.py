@@ -40,10 +40,10 @@ from gpuml.model_selection.one_by_one import (
     read_only,
 )
 from gpuml.model_selection.prefix_cache import PrefixCache
-from gpuml.model_selection.prefix_keys import value_key
 from gpuml.model_selection.residence import place_name
 from gpuml.model_selection.scores import asks_for_predictions_only
 from gpuml.pipeline._affine import affine_tail
+from gpuml.resampling.keys import value_key
 
 
 def shares_prefixes(estimator: Any, candidates: Sequence[Any]) -> bool:

@@ -27,6 +27,7 @@ from gpuml.pipeline._stacks import (
     RegressionPipelineStack,
 )
 from gpuml.pipeline._weights import fit_weights
+from gpuml.resampling.keys import value_key
 from gpuml.resampling.multifit import (
     BY_ROW,
     DENSE_BY_ROW,
@@ -73,8 +74,7 @@ class AffinePipeline(MultifitEstimator):
         """A key: pipelines with the same key share a batch."""
         kind: Any = type(self.last)
         if self.by_row:
-            own = [(type(step), sorted(step.get_params().items())) for _, step in self.by_row]
-            kind = kind, repr(own)
+            kind = kind, value_key([step for _, step in self.by_row])
         return kind if self.table is None else (kind, self.table.table_key())
 
     @property

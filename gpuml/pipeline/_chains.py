@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator
 from gpuml._arrays import HOST, Array, move, namespace
 from gpuml.data import Folds, Outside, UnfittableSplits, take
 from gpuml.extending import AffineStep
+from gpuml.resampling.keys import value_key
 from gpuml.resampling.multifit import is_known
 from gpuml.resampling.stand_ins import refuse
 from gpuml.solvers.affine import Affine, FittedStep, Parts
@@ -247,15 +248,7 @@ def _alike(leaves, params):
 
 def setting_key(params: Mapping[str, Any]) -> Any:
     """A key of parameters: 1 components and a share of 1.0 of the variance differ."""
-    return tuple((name, type(value), _hashable(value)) for name, value in params.items())
-
-
-def _hashable(value):
-    try:
-        hash(value)
-    except TypeError:  # lists of categories, arrays of knots cannot be hashed
-        return repr(value)
-    return value
+    return tuple((name, value_key(value)) for name, value in params.items())
 
 
 def _composed(steps):

@@ -8,7 +8,7 @@ from gpuml._settings.config import current_settings
 from gpuml.data import Folds
 from gpuml.extending import AffineStep
 from gpuml.pipeline._from_rows import step_name
-from gpuml.resampling.multifit import hint
+from gpuml.resampling.multifit import obstacle_words
 from gpuml.solvers.described import Described, describe
 
 # With more features, computing moments takes longer than it saves.
@@ -33,8 +33,9 @@ def step_obstacle(step: AffineStep, X: Any) -> str | None:
     asks_more = type(step).affine_ready is not AffineStep.affine_ready
     if why is None and asks_more and not step.affine_ready(X):
         why = "what affine_ready returns"
-    name = step_name(step)
-    return None if why is None else f"{name} with {why} cannot be computed from moments{hint(why)}"
+    if why is None:
+        return None
+    return obstacle_words(step_name(step), why, "cannot be computed from moments")
 
 
 def described_rows(

@@ -225,13 +225,16 @@ def data_obstacle(estimator: MultifitEstimator, X: Any) -> str | None:
         why = "what multifit_ready returns"
     if why is None or not isinstance(estimator, BaseEstimator):
         return why  # of a pipeline or a step, which says it in full
-    return f"{type(estimator).__name__} with {why} cannot be batched{hint(why)}"
+    return obstacle_words(type(estimator).__name__, why, "cannot be batched")
 
 
-def hint(why: str) -> str:
-    """What to change if a parameter is the obstacle; "" otherwise."""
+def obstacle_words(name: str, why: str, cannot: str) -> str:
+    """What cannot be done, why, and what to change: as `why` says, or the parameters it names."""
+    if "; " in why:
+        return f"{name} {cannot}: {why}"
     names = re.findall(r"(\w+)=", why)
-    return f"; leave {' and '.join(names)} at the default" if names else ""
+    advice = f"; leave {' and '.join(names)} at the default" if names else ""
+    return f"{name} with {why} {cannot}{advice}"
 
 
 def offers_multifit(estimator: Any) -> bool:

@@ -82,11 +82,12 @@ def split_rows(cv: Any, X: Any, y: Any, n_rows: int, **params: Any) -> Sequence[
     splits : sequence of splits
         Without any index array where the splitter takes neighbouring rows.
     """
-    if type(cv) is KFold and not cv.shuffle and n_rows >= cv.n_splits:
-        if any(value is not None for value in params.values()):
-            check_consistent_length(range(n_rows), *params.values())
-        return _neighbouring_folds(cv.n_splits, n_rows)
     given = any(value is not None for value in params.values())
+    if type(cv) is KFold and not cv.shuffle and n_rows >= cv.n_splits:
+        if given:
+            check_consistent_length(range(n_rows), *params.values())
+            cv.split(X, y, **params)  # only warns of what it ignores
+        return _neighbouring_folds(cv.n_splits, n_rows)
     labels = None if given else _labels_of(cv, y, n_rows)
     if labels is not None:
         return [split for each in labels for split in each.splits()]

@@ -58,6 +58,8 @@ class Table:
     apart : tuple of int
         Which columns with codes have so many levels that no sums over pairs of them are taken:
         their levels are the last columns of the design.
+    positions : (tuple of int, tuple of int), or None
+        Where in X the columns of numbers and those of codes are, as far as they are of X.
 
     Numbers, holes and codes are where the rows are worked on, all else is in CPU memory.
     """
@@ -70,6 +72,7 @@ class Table:
     levels: tuple[np.ndarray, ...]
     merged: tuple[Any, ...] = ()
     apart: tuple[int, ...] = ()
+    positions: Any = None
 
     @property
     def n_rows(self) -> int:

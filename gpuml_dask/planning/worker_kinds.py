@@ -15,8 +15,8 @@ import gpuml
 from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.fitted_prefixes import may_be_prepared
 from gpuml.model_selection.one_by_one import is_foreign
-from gpuml.model_selection.prefix_keys import value_key
 from gpuml.model_selection.residence import all_estimators, computes_on_gpu, configured
+from gpuml.resampling.keys import value_key
 from gpuml_dask.waiting import facts_of
 
 Kind = Literal["gpu", "cpu"]

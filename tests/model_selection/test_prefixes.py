@@ -41,8 +41,8 @@ from gpuml.linear_model import LogisticRegression as OurLogisticRegression
 from gpuml.linear_model import Ridge as OurRidge
 from gpuml.model_selection import GridSearchCV, fold_fits, one_by_one
 from gpuml.model_selection.fold_fits import fit_sharing
-from gpuml.model_selection.prefix_keys import value_key
 from gpuml.model_selection.prefixes import fit_pipelines, prefix_order, shares_prefixes
+from gpuml.resampling.keys import value_key
 
 
 @pytest.fixture(autouse=True)

@@ -23,9 +23,9 @@ import gpuml.impute
 import gpuml.linear_model
 import gpuml.preprocessing
 from gpuml.model_selection import GridSearchCV, cross_validate
-from gpuml.model_selection.prefix_keys import pipeline_key
 from gpuml.model_selection.prefixes import prefix_order
 from gpuml.pipeline._affine import affine_tail
+from gpuml.resampling.keys import pipeline_key
 
 
 def classes_of(package):
