@@ -20,6 +20,7 @@ from dask.base import tokenize
 from dask.dataframe.dispatch import meta_nonempty
 from sklearn.utils.validation import check_is_fitted
 
+from gpuml.metrics.blocks import block_score
 from gpuml_dask._dask import array_of, lowered, meta_of
 from gpuml_dask.client import current_client
 from gpuml_dask.rows.lazy import as_collection, client_of, lives_on_workers
@@ -190,7 +191,7 @@ score_samples = _method(
 
 
 def score(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
-    """Score a model on rows in blocks: R2 or D2 of a regressor, accuracy of a classifier.
+    """Score a model on rows in blocks: R2, D2, accuracy, or by the metric of a search's `scoring`.
 
     Parameters
     ----------
@@ -207,15 +208,16 @@ def score(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
     Returns
     -------
     score : float
-        The same as ``model.score`` for all rows at once: sums of squares (or deviances, for
-        generalised linear models) of the blocks are added, whatever the blocks are.
+        The same as ``model.score`` for all rows at once: sums over the blocks are added. For
+        metrics that are no sums, such as "roc_auc", what the model says of the rows and the targets
+        come to this process, but not the rows.
 
     Raises
     ------
     NotFittedError, ValueError
         As for `predict`. Also if scikit-learn's scores reject the values (missing values, labels of
-        another kind), if blocks of X, y and sample_weight differ in length, or if the model's score
-        is not R2, D2 or accuracy (``scoring=`` of a search).
+        another kind), if blocks of X, y and sample_weight differ in length, or if the score reads
+        the rows (a function of yours as ``scoring=`` of a search).
     ZeroDivisionError
         If the score is D2 and the target is constant.
 
@@ -241,25 +243,24 @@ def score(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
         return model.score(X, y, sample_weight=sample_weight)
     if y is None:
         raise ValueError("score requires y to be passed, but the target y is None.")
+    known, model = block_score(model), getattr(model, "best_estimator_", model)
     client = client_of(X, y, sample_weight)
     with client.as_current() if client is not None else nullcontext():
         try:
-            return score_blocks(model, _predictions(model, X), y, sample_weight)
+            return score_blocks(known, _said(model, known.method, X), y, sample_weight)
         except MisalignedError:
             client = current_client() if client is None else client
             if client is None:
                 raise
         weights = {"sample_weight": sample_weight}
         with place(X, y, weights, client=client, numeric=False) as table:
-            columns = [table[name] for name in table.names[1:]]
-            return score_blocks(model, predict(model, table.X), *columns)
+            placed = [table[n] if n in table.names else None for n in ("y", "sample_weight")]
+            return score_blocks(known, _said(model, known.method, table.X), *placed)
 
 
-def _predictions(model, X):
-    predictions = predict(model, X)
-    if _is_collection(predictions):
-        return predictions
-    return da.from_array(_as_array(predictions), chunks=-1)
+def _said(model, method, X):
+    said = by_block(model, method, X)
+    return said if _is_collection(said) else da.from_array(_as_array(said), chunks=-1)
 
 
 # ---------------------------------------------------------------- blocks

@@ -9,7 +9,7 @@ import dask.dataframe as dd
 import numpy as np
 from dask import delayed
 
-from gpuml.metrics.blocks import block_score
+from gpuml.metrics.blocks import BlockScore
 from gpuml_dask._dask import chunks_of
 from gpuml_dask.planning.blocks import neighbours
 from gpuml_dask.rows.lazy import as_collection
@@ -19,12 +19,11 @@ class MisalignedError(ValueError):
     """Blocks of X and of targets or weights do not belong together one by one."""
 
 
-def score_blocks(model: Any, predictions: da.Array, y: Any, sample_weight: Any = None) -> float:
+def score_blocks(score: BlockScore, predictions: da.Array, y: Any, sample_weight: Any) -> float:
     """Score predictions in blocks as ``model.score`` would; see `gpuml_dask.predict.score`.
 
     The tree over the blocks has a fixed shape, so that any number of workers gives the same.
     """
-    score = block_score(model)
     blocks = [chunks_of(predictions), _aligned(y, predictions, "y")]
     if sample_weight is not None:
         blocks.append(_aligned(sample_weight, predictions, "sample_weight"))
