@@ -350,7 +350,9 @@ def _check_features(model, X, expected):
 def _result_of_a_row(model, method, X):
     """An empty array of the kind that the model returns for blocks of X."""
     try:
-        row = _made_up_row(model, X, _width_of_rows(model, method))
+        # Encoders refuse other categories.
+        known = None if method == "inverse_transform" else getattr(model, "categories_", None)
+        row = _made_up_row(known, X, _width_of_rows(model, method))
         with np.errstate(all="ignore"):
             result = _as_array(getattr(model, method)(row))
     except Exception:
@@ -364,8 +366,7 @@ def _result_of_a_row(model, method, X):
     return result[:0]
 
 
-def _made_up_row(model, X, n_features):
-    known = getattr(model, "categories_", None)  # encoders refuse others
+def _made_up_row(known, X, n_features):
     if not isinstance(X, da.Array):
         row = meta_nonempty(meta_of(X))[:1]
         for j, categories in enumerate(known or ()):
