@@ -208,9 +208,8 @@ def score(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
     Returns
     -------
     score : float
-        The same as ``model.score`` for all rows at once: sums over the blocks are added. For
-        metrics that are no sums, such as "roc_auc", what the model says of the rows and the targets
-        come to this process, but not the rows.
+        The same as ``model.score`` for all rows at once: sums over the blocks are added. For other
+        metrics, such as "roc_auc", targets and what the model says come to this process, not X.
 
     Raises
     ------
@@ -350,7 +349,6 @@ def _check_features(model, X, expected):
 def _result_of_a_row(model, method, X):
     """An empty array of the kind that the model returns for blocks of X."""
     try:
-        # Encoders refuse other categories.
         known = None if method == "inverse_transform" else getattr(model, "categories_", None)
         row = _made_up_row(known, X, _width_of_rows(model, method))
         with np.errstate(all="ignore"):
@@ -369,7 +367,7 @@ def _result_of_a_row(model, method, X):
 def _made_up_row(known, X, n_features):
     if not isinstance(X, da.Array):
         row = meta_nonempty(meta_of(X))[:1]
-        for j, categories in enumerate(known or ()):
+        for j, categories in enumerate(known or ()):  # encoders refuse others
             row.isetitem(j, categories[:1])
         return row
     meta = meta_from_array(X)

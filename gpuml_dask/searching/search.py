@@ -267,8 +267,7 @@ class ClusterSearch(OnePassSearch):
     def score(self, X, y=None, **params):
         """Score of the best model on the given rows; workers score rows of Dask block by block.
 
-        See `gpuml_dask.predict.score`. A scorer that reads the rows gets all of them on one worker,
-        with a warning.
+        See `predict.score`. A scorer that reads the rows gets all on one worker, with a warning.
         """
         there = any(map(lives_on_workers, (X, y, *params.values())))
         if not there or not hasattr(self, "best_estimator_"):  # then this is an error
