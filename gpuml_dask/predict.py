@@ -20,12 +20,12 @@ from dask.base import tokenize
 from dask.dataframe.dispatch import meta_nonempty
 from sklearn.utils.validation import check_is_fitted
 
-from gpuml.metrics.blocks import block_score
+from gpuml.metrics.blocks import MisalignedError, block_score
 from gpuml_dask._dask import array_of, lowered, meta_of
 from gpuml_dask.client import current_client
 from gpuml_dask.rows.lazy import as_collection, client_of, lives_on_workers
 from gpuml_dask.rows.placement import place
-from gpuml_dask.scores import MisalignedError, score_blocks
+from gpuml_dask.scores import score_blocks
 
 __all__ = [
     "decision_function",

@@ -9,14 +9,10 @@ import dask.dataframe as dd
 import numpy as np
 from dask import delayed
 
-from gpuml.metrics.blocks import BlockScore
+from gpuml.metrics.blocks import BlockScore, MisalignedError
 from gpuml_dask._dask import chunks_of
 from gpuml_dask.planning.blocks import neighbours
 from gpuml_dask.rows.lazy import as_collection
-
-
-class MisalignedError(ValueError):
-    """Blocks of X and of targets or weights do not belong together one by one."""
 
 
 def score_blocks(score: BlockScore, predictions: da.Array, y: Any, sample_weight: Any) -> float:

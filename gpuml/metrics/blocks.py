@@ -34,6 +34,10 @@ from gpuml.metrics.scorer import batch_scorer
 OURS_AND_CUML = ("gpuml", "gpuml_dask", "cuml")
 
 
+class MisalignedError(ValueError):
+    """Blocks of rows, of targets or of weights do not belong together one by one."""
+
+
 class Sums(NamedTuple):
     """Sums over some rows, the last three with one entry per output."""
 
@@ -209,7 +213,7 @@ def _aligned(said, y, weight):
     weight = None if weight is None else _weights(_of_library(weight, said))
     lengths = [x.shape[0] for x in (said, y, weight) if x is not None]
     if len(set(lengths)) > 1:
-        raise ValueError(
+        raise MisalignedError(
             f"Blocks that belong together have different numbers of rows: {lengths} of X, y and "
             "sample_weight."
         )
