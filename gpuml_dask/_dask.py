@@ -67,10 +67,10 @@ def chunks_of(x: da.Array) -> list[Delayed]:
     """The chunks of an array, row after row."""
     if hasattr(x, "to_delayed"):
         return list(x.to_delayed().ravel())
-    x = lowered(x)
-    name = f"delayed-{x.name}"
-    graph = HighLevelGraph.from_collections(name, dict(x.dask), dependencies=())
-    return [Delayed(key, graph, layer=name) for key in flatten(x.__dask_keys__())]
+    tasks, keys = graph_of(x)
+    name = f"delayed-{keys[0][0]}"  # arrays made of DataFrames have no name
+    graph = HighLevelGraph.from_collections(name, tasks, dependencies=())
+    return [Delayed(key, graph, layer=name) for key in keys]
 
 
 def graph_of(x: Any) -> tuple[dict[Any, Any], list[Any]]:

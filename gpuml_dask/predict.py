@@ -20,11 +20,12 @@ from dask.base import tokenize
 from dask.dataframe.dispatch import meta_nonempty
 from sklearn.utils.validation import check_is_fitted
 
+from gpuml.metrics.blocks import MisalignedError, block_score
 from gpuml_dask._dask import array_of, lowered, meta_of
 from gpuml_dask.client import current_client
 from gpuml_dask.rows.lazy import as_collection, client_of, lives_on_workers
 from gpuml_dask.rows.placement import place
-from gpuml_dask.scores import MisalignedError, score_blocks
+from gpuml_dask.scores import score_blocks
 
 __all__ = [
     "decision_function",
@@ -190,7 +191,7 @@ score_samples = _method(
 
 
 def score(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
-    """Score a model on rows in blocks: R2 or D2 of a regressor, accuracy of a classifier.
+    """Score a model on rows in blocks: R2, D2, accuracy, or by the metric of a search's `scoring`.
 
     Parameters
     ----------
@@ -207,15 +208,15 @@ def score(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
     Returns
     -------
     score : float
-        The same as ``model.score`` for all rows at once: sums of squares (or deviances, for
-        generalised linear models) of the blocks are added, whatever the blocks are.
+        The same as ``model.score`` for all rows at once: sums over the blocks are added. For other
+        metrics, such as "roc_auc", targets and what the model says come to this process, not X.
 
     Raises
     ------
     NotFittedError, ValueError
         As for `predict`. Also if scikit-learn's scores reject the values (missing values, labels of
-        another kind), if blocks of X, y and sample_weight differ in length, or if the model's score
-        is not R2, D2 or accuracy (``scoring=`` of a search).
+        another kind), if blocks of X, y and sample_weight differ in length, or if the score reads
+        the rows (a function of yours as ``scoring=`` of a search).
     ZeroDivisionError
         If the score is D2 and the target is constant.
 
@@ -241,25 +242,24 @@ def score(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
         return model.score(X, y, sample_weight=sample_weight)
     if y is None:
         raise ValueError("score requires y to be passed, but the target y is None.")
+    known, model = block_score(model), getattr(model, "best_estimator_", model)
     client = client_of(X, y, sample_weight)
     with client.as_current() if client is not None else nullcontext():
         try:
-            return score_blocks(model, _predictions(model, X), y, sample_weight)
+            return score_blocks(known, _said(model, known.method, X), y, sample_weight)
         except MisalignedError:
             client = current_client() if client is None else client
             if client is None:
                 raise
         weights = {"sample_weight": sample_weight}
         with place(X, y, weights, client=client, numeric=False) as table:
-            columns = [table[name] for name in table.names[1:]]
-            return score_blocks(model, predict(model, table.X), *columns)
+            placed = [table[n] if n in table.names else None for n in ("y", "sample_weight")]
+            return score_blocks(known, _said(model, known.method, table.X), *placed)
 
 
-def _predictions(model, X):
-    predictions = predict(model, X)
-    if _is_collection(predictions):
-        return predictions
-    return da.from_array(_as_array(predictions), chunks=-1)
+def _said(model, method, X):
+    said = by_block(model, method, X)
+    return said if _is_collection(said) else da.from_array(_as_array(said), chunks=-1)
 
 
 # ---------------------------------------------------------------- blocks
@@ -349,7 +349,8 @@ def _check_features(model, X, expected):
 def _result_of_a_row(model, method, X):
     """An empty array of the kind that the model returns for blocks of X."""
     try:
-        row = _made_up_row(model, X, _width_of_rows(model, method))
+        known = None if method == "inverse_transform" else getattr(model, "categories_", None)
+        row = _made_up_row(known, X, _width_of_rows(model, method))
         with np.errstate(all="ignore"):
             result = _as_array(getattr(model, method)(row))
     except Exception:
@@ -363,11 +364,10 @@ def _result_of_a_row(model, method, X):
     return result[:0]
 
 
-def _made_up_row(model, X, n_features):
-    known = getattr(model, "categories_", None)  # encoders refuse others
+def _made_up_row(known, X, n_features):
     if not isinstance(X, da.Array):
         row = meta_nonempty(meta_of(X))[:1]
-        for j, categories in enumerate(known or ()):
+        for j, categories in enumerate(known or ()):  # encoders refuse others
             row.isetitem(j, categories[:1])
         return row
     meta = meta_from_array(X)

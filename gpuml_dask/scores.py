@@ -9,25 +9,23 @@ import dask.dataframe as dd
 import numpy as np
 from dask import delayed
 
-from gpuml.metrics.blocks import block_score
+from gpuml.metrics.blocks import BlockScore, MisalignedError
 from gpuml_dask._dask import chunks_of
 from gpuml_dask.planning.blocks import neighbours
 from gpuml_dask.rows.lazy import as_collection
 
 
-class MisalignedError(ValueError):
-    """Blocks of X and of targets or weights do not belong together one by one."""
-
-
-def score_blocks(model: Any, predictions: da.Array, y: Any, sample_weight: Any = None) -> float:
+def score_blocks(score: BlockScore, predictions: da.Array, y: Any, sample_weight: Any) -> float:
     """Score predictions in blocks as ``model.score`` would; see `gpuml_dask.predict.score`.
 
     The tree over the blocks has a fixed shape, so that any number of workers gives the same.
     """
-    score = block_score(model)
-    blocks = [chunks_of(predictions), _aligned(y, predictions, "y")]
+    blocks = [chunks_of(predictions)]
+    unknown = (np.nan,) * len(blocks[0])  # expressions that are made of DataFrames have no chunks
+    sizes = predictions.chunks[0] if hasattr(predictions, "chunks") else unknown
+    blocks.append(_aligned(y, sizes, "y"))
     if sample_weight is not None:
-        blocks.append(_aligned(sample_weight, predictions, "sample_weight"))
+        blocks.append(_aligned(sample_weight, sizes, "sample_weight"))
     sums = [delayed(score.sums, pure=True)(*parts) for parts in zip(*blocks, strict=True)]
     while len(sums) > 1:
         sums = [delayed(score.together, pure=True)(group) for group in neighbours(sums)]
@@ -35,13 +33,12 @@ def score_blocks(model: Any, predictions: da.Array, y: Any, sample_weight: Any =
     return score.finish(total)
 
 
-def _aligned(x, predictions, name):
+def _aligned(x, sizes, name):
     """The blocks of `x` that belong to those of the predictions."""
     x = as_collection(x)
-    sizes = predictions.chunks[0]
     known = not any(size != size for size in sizes)
     if isinstance(x, dd.DataFrame | dd.Series):
-        _check_numbers_of_blocks(x.npartitions, predictions, name)
+        _check_numbers_of_blocks(x.npartitions, sizes, name)
         return x.to_delayed()
     if not isinstance(x, da.Array):
         x = x if array_api_compat.is_array_api_obj(x) else np.asarray(x)
@@ -54,20 +51,20 @@ def _aligned(x, predictions, name):
             )
         x = da.from_array(x, chunks=x.shape)
     if not known or x.shape[0] != x.shape[0]:  # NaN: not known
-        _check_numbers_of_blocks(x.numblocks[0], predictions, name)
-    elif x.shape[0] != predictions.shape[0]:
+        _check_numbers_of_blocks(x.numblocks[0], sizes, name)
+    elif x.shape[0] != sum(sizes):
         raise ValueError(
             "Found input variables with inconsistent numbers of samples: "
-            f"X has {predictions.shape[0]}, {name} has {x.shape[0]}."
+            f"X has {sum(sizes)}, {name} has {x.shape[0]}."
         )
     else:
         x = x.rechunk({0: sizes})
     return chunks_of(x.rechunk({1: -1}) if x.ndim > 1 else x)
 
 
-def _check_numbers_of_blocks(number, predictions, name):
-    if number != predictions.numblocks[0]:
+def _check_numbers_of_blocks(number, sizes, name):
+    if number != len(sizes):
         raise MisalignedError(
-            f"{name} has {number} blocks of rows, X has {predictions.numblocks[0]}. Give both in "
+            f"{name} has {number} blocks of rows, X has {len(sizes)}. Give both in "
             f"the same blocks, or place them together: with gpuml_dask.place(X, {name}) as table."
         )

@@ -388,6 +388,11 @@ def test_scores_of_rows_in_files_are_those_in_memory(path, monkeypatch, kind, we
     expected = model.score(frame, y, weight)
     np.testing.assert_allclose(rows.drop(target).score(model, y, weight), expected, rtol=1e-12)
     np.testing.assert_allclose(search.score(rows, target), model.score(frame, y), rtol=1e-12)
+    names = ["neg_mean_absolute_error", "neg_median_absolute_error"]
+    for name in ["f1_macro", "roc_auc"] if target == "label" else names:
+        other = GridSearchCV(kind(), {}, scoring=name).fit(rows, target)
+        score = other.scorer_(other.best_estimator_, frame, y)
+        np.testing.assert_allclose(other.score(rows, target), score, rtol=1e-12)
     with pytest.raises(ValueError, match="neither plain R2 nor accuracy"):
         GridSearchCV(kind(), {}, scoring=scored_by_me).fit(X, y).score(rows, target)
     with pytest.raises(ValueError, match="inconsistent numbers"):

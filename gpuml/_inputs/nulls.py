@@ -11,8 +11,9 @@ def with_nan(X: Any) -> Any:
     """A DataFrame with nan for missing values in columns that are not numeric; others unchanged.
 
     Nulls of polars and Arrow among text become None in NumPy, which counts as a value of its own,
-    and pandas.NA is refused. What has such holes becomes a DataFrame of pandas, with the same names
-    of columns; pandas objects keep what they hold.
+    and pandas.NA, as of strings and of categories of strings, is refused. What has such holes
+    becomes a DataFrame of pandas, with the same names of columns; pandas objects keep what they
+    hold.
     """
     library = type(X).__module__.partition(".")[0]
     if not hasattr(X, "columns") or library not in ("pandas", "polars", "pyarrow"):
@@ -31,7 +32,9 @@ def with_nan(X: Any) -> Any:
 def _of_pandas(X):
     found = X
     for j, dtype in enumerate(X.dtypes):
-        if dtype.kind not in "OU" or isinstance(dtype, np.dtype) or str(dtype) == "category":
+        # Of categories, what these are of: strings of Arrow, say.
+        held = getattr(getattr(dtype, "categories", None), "dtype", dtype)
+        if dtype.kind not in "OU" or isinstance(held, np.dtype):
             continue
         column = X.iloc[:, j]
         is_hole = column.isna().to_numpy()

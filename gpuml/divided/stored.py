@@ -145,7 +145,7 @@ class StoredRows:
         return np.concatenate([function(frame) for _, frame in self._frames()])
 
     def score(self, model: Any, y: Any, sample_weight: Any = None) -> float:
-        """What ``model.score`` gives for all rows, block by block: R2, D2 or accuracy.
+        """What ``model.score`` gives for all rows, block by block.
 
         Parameters
         ----------
@@ -158,7 +158,8 @@ class StoredRows:
         Raises
         ------
         ValueError
-            If the score of the model is none of the three, as with ``scoring=`` of a search.
+            If the score reads the rows: it is none of R2, D2 and accuracy, nor a metric of targets
+            and predictions, as ``scoring=`` of a search.
 
         Examples
         --------
@@ -177,7 +178,7 @@ class StoredRows:
         check_consistent_length(features, *columns)
         score = block_score(model)
         sums = [
-            score.sums(model.predict(frame), *(column[span] for column in columns))
+            score.sums(getattr(model, score.method)(frame), *(column[span] for column in columns))
             for span, frame in features._frames()
         ]
         return score.finish(score.together(sums))

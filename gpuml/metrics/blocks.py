@@ -1,28 +1,41 @@
-"""R2, D2 and accuracy from sums over blocks of rows.
+"""Scores from records of blocks of rows: sums where these are enough, else what models say of rows.
 
-For each block of a regression, that is how many rows it has, their weight, and per output the
-weighted mean of the targets, their sum of squares about it and that of the residuals. Two such
-records make one (Chan, Golub and LeVeque 1983), so that nothing cancels where targets are large.
-Deviances take the place of squares for generalised linear models: they add up the same way, being
-Bregman divergences.
+R2, D2 and accuracy are sums. For each block of a regression, that is how many rows it has, their
+weight, and per output the weighted mean of the targets, their sum of squares about it and that of
+the residuals. Two such records make one (Chan, Golub and LeVeque 1983), so that nothing cancels
+where targets are large. Deviances take the place of squares for generalised linear models: they
+add up the same way, being Bregman divergences.
+
+Other scores are those of a search with `scoring`. Means over rows are sums too. Metrics of labels
+are of pairs of a true and a predicted label, each with its weight. All others are of the targets
+and what the model says of each row, which come to one place; the rows themselves do not.
 """
 
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce, wraps
 from typing import Any, NamedTuple
 
 import array_api_compat
 import numpy as np
-from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier, is_regressor
+from sklearn.base import is_classifier, is_regressor
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import accuracy_score
 from sklearn.utils import check_array
+from sklearn.utils.multiclass import type_of_target
 
+from gpuml._sklearn import _check_response_method, _PassthroughScorer, _Scorer
+from gpuml.metrics._batch_scorers import BatchScorer, ClassBatchScorer
+from gpuml.metrics._classes import CLASS_METRICS, LABELS
 from gpuml.metrics.regression import mean_tweedie_deviance
+from gpuml.metrics.scorer import batch_scorer
 
 OURS_AND_CUML = ("gpuml", "gpuml_dask", "cuml")
+
+
+class MisalignedError(ValueError):
+    """Blocks of rows, of targets or of weights do not belong together one by one."""
 
 
 class Sums(NamedTuple):
@@ -35,30 +48,34 @@ class Sums(NamedTuple):
     residuals: Any  # of a classification: the weight of the rows with the right label
 
 
+class Answers(NamedTuple):
+    """What a model says of some rows, their targets, and their weights (None: all of them 1)."""
+
+    said: Any
+    y: Any
+    weight: Any
+
+
 @dataclass(frozen=True)
 class BlockScore:
-    """What ``model.score`` gives for all rows at once, from sums over blocks of them.
+    """What ``model.score`` gives for all rows at once, from records of blocks of them.
 
     Attributes
     ----------
     sums : callable
-        ``sums(predicted, y, weight=None)`` of a block.
-    divergence : callable
-        What the targets vary by.
+        ``sums(said, y, weight=None)`` is the record of a block.
+    together : callable
+        The record of several blocks, from a sequence of theirs, in their order.
     finish : callable
-        The score, from the sums of all rows.
+        The score, from the record of all rows.
+    method : str, default="predict"
+        The method of the model that says of a block what `sums` takes.
     """
 
-    sums: Callable[..., Sums]
-    divergence: Callable[..., Any]
-    finish: Callable[[Sums], float]
-
-    def together(self, records: Sequence[Sums]) -> Sums:
-        """The sums of several blocks, in their order."""
-        total = records[0]
-        for record in records[1:]:
-            total = _both(total, record, self.divergence)
-        return total
+    sums: Callable[..., Any]
+    together: Callable[[Sequence[Any]], Any]
+    finish: Callable[[Any], float]
+    method: str = "predict"
 
 
 def block_score(model: Any) -> BlockScore:
@@ -67,27 +84,79 @@ def block_score(model: Any) -> BlockScore:
     Raises
     ------
     ValueError
-        If it is none of R2, D2 and accuracy.
+        If it needs the rows: it is none of R2, D2 and accuracy, nor a metric of a search's
+        `scoring` that takes targets and predictions.
     """
-    scored = model
-    while getattr(scored, "scoring", None) is None and _inner(scored) is not None:
-        scored = _inner(scored)
-    usual = getattr(type(scored), "score", None) in (ClassifierMixin.score, RegressorMixin.score)
-    known = usual or type(scored).__module__.split(".")[0] in OURS_AND_CUML
-    if known and getattr(scored, "scoring", None) is None:
-        if is_classifier(scored):
-            return BlockScore(_hits_of_block, _squares, _accuracy)
-        if getattr(scored, "multifit_score", None) == "d2_tweedie":
-            divergence = partial(_deviances, power=float(scored.power))
-            sums = partial(_sums_of_block, divergence=divergence)
-            return BlockScore(sums, divergence, _explained)
-        if is_regressor(scored):
-            return BlockScore(partial(_sums_of_block, divergence=_squares), _squares, _r2)
-    raise ValueError(
-        f"The score of {type(scored).__name__} is neither plain R2 nor accuracy, nor D2 of a model "
-        "of gpuml, the only ones that are made of sums over blocks here. Compute another from "
-        "predict(model, X), or score local rows with model.score."
+    found = _known_score(_scored_by(model))
+    if found is None:
+        raise ValueError(
+            f"The score of {type(_scored_by(model)).__name__} is neither plain R2 nor accuracy, "
+            "nor D2 of a model of gpuml, nor by a metric of targets and predictions as scoring= of "
+            "a search, the only ones that are made block by block here. Compute another from "
+            "predict(model, X), or score local rows with model.score."
+        )
+    return found
+
+
+def scores_blocks(model: Any) -> bool:
+    """Whether `block_score` knows the score of a fitted model, a pipeline or a search."""
+    return _known_score(_scored_by(model)) is not None
+
+
+def _scored_by(model):
+    while getattr(model, "scoring", None) is None and _inner(model) is not None:
+        model = _inner(model)
+    return model
+
+
+def _known_score(scored):
+    if getattr(scored, "scoring", None) is not None:
+        return _by_scorer(scored) if hasattr(scored, "best_estimator_") else None
+    own = batch_scorer(_PassthroughScorer(scored))
+    ours = type(scored).__module__.split(".")[0] in OURS_AND_CUML
+    if not (ours or isinstance(own, BatchScorer | ClassBatchScorer)):
+        return None
+    if is_classifier(scored):
+        return _of_moments(_hits_of_block, _squares, _accuracy)
+    if getattr(scored, "multifit_score", None) == "d2_tweedie":
+        divergence = partial(_deviances, power=float(scored.power))
+        sums = partial(_sums_of_block, divergence=divergence)
+        return _of_moments(sums, divergence, _explained)
+    if is_regressor(scored):
+        return _of_moments(partial(_sums_of_block, divergence=_squares), _squares, _r2)
+    return None
+
+
+def _of_moments(sums, divergence, finish):
+    return BlockScore(sums, partial(reduce, partial(_both, divergence=divergence)), finish)
+
+
+def _by_scorer(search):
+    """The score of a search with `scoring`; None where its scorer reads the rows."""
+    scorer, model = search.scorer_, search.best_estimator_
+    if isinstance(scorer, dict):
+        scorer = scorer.get(search.refit) if isinstance(search.refit, str) else None
+    # Another subclass may do something else with the rows.
+    ours = type(scorer).__module__ in (_Scorer.__module__, batch_scorer.__module__)
+    if not (isinstance(scorer, _Scorer) and ours):
+        return None
+    method = _check_response_method(model, scorer._response_method).__name__
+    if method != "predict" and isinstance(getattr(model, "classes_", None), list):
+        return None  # a list of arrays, one for each output
+    batched = batch_scorer(scorer)
+    if isinstance(batched, BatchScorer):
+        if batched.metric == "r2_score" and not batched.options:
+            return _of_moments(partial(_sums_of_block, divergence=_squares), _squares, _r2)
+        if batched.is_mean:
+            return BlockScore(partial(_mean_of_block, scorer), partial(np.sum, axis=0), _mean)
+    is_table = (
+        isinstance(batched, ClassBatchScorer)
+        and batched.response == LABELS
+        and CLASS_METRICS[batched.metric].takes_weight
     )
+    finish = partial(_scored, scorer, model, method)
+    sums, together = (partial(each, is_table=is_table) for each in (_answers, _joined))
+    return BlockScore(sums, together, finish, method)
 
 
 def _inner(model):
@@ -127,22 +196,28 @@ def _weights(x):
 
 
 def _prepared(predicted, y, weight):
-    """Predictions, targets and weights of a block, of one library and one length."""
-    y = _of_library(y, predicted)
-    if y.ndim == 0:
-        raise ValueError("y must have one value for each row, got a single value.")
-    if y.ndim == 2 and predicted.ndim == 1 and y.shape[1] == 1:
-        y = y[:, 0]
-    weight = None if weight is None else _weights(_of_library(weight, predicted))
-    lengths = [x.shape[0] for x in (predicted, y, weight) if x is not None]
-    if len(set(lengths)) > 1:
-        raise ValueError(
-            f"Blocks that belong together have different numbers of rows: {lengths} of X, y and "
-            "sample_weight."
-        )
+    """Predictions, targets and weights of a block, of one library and one shape."""
+    predicted, y, weight = _aligned(predicted, y, weight)
     if y.shape != predicted.shape:
         raise ValueError(f"y has {y.shape[1:]} outputs, the model predicts {predicted.shape[1:]}.")
     return predicted, y, weight
+
+
+def _aligned(said, y, weight):
+    """What a model says of a block, targets and weights, of one library and one length."""
+    y = _of_library(y, said)
+    if y.ndim == 0:
+        raise ValueError("y must have one value for each row, got a single value.")
+    if y.ndim == 2 and said.ndim == 1 and y.shape[1] == 1:
+        y = y[:, 0]
+    weight = None if weight is None else _weights(_of_library(weight, said))
+    lengths = [x.shape[0] for x in (said, y, weight) if x is not None]
+    if len(set(lengths)) > 1:
+        raise MisalignedError(
+            f"Blocks that belong together have different numbers of rows: {lengths} of X, y and "
+            "sample_weight."
+        )
+    return said, y, weight
 
 
 def _hits_of_block(predicted, y, weight=None):
@@ -163,7 +238,7 @@ def _hits_of_block(predicted, y, weight=None):
 def _sums_of_block(predicted, y, weight=None, *, divergence):
     predicted, y, weight = _prepared(predicted, y, weight)
     y = _numbers(y, "y_true")
-    y, predicted = (x.reshape(x.shape[0], -1).astype(np.float64) for x in (y, predicted))
+    y, predicted = ((x if x.ndim == 2 else x[:, None]).astype(np.float64) for x in (y, predicted))
     xp = array_api_compat.array_namespace(y)
     weight = xp.ones(y.shape[0]) if weight is None else weight.astype(np.float64)
     zero, total = np.zeros(y.shape[1]), float(weight.sum())
@@ -197,6 +272,78 @@ def _both(a, b, divergence):
     between = divergence(means, np.stack([mean, mean]), weights)
     squares = a.squares + b.squares + between
     return Sums(a.rows + b.rows, weight, mean, squares, a.residuals + b.residuals)
+
+
+# ---------------------------------------------------------------- answers of a block
+
+
+def _answers(said, y, weight=None, *, is_table):
+    like = np.zeros(0)
+    record = Answers(*_aligned(_of_library(said, like), y, weight))
+    return _counted(record) if is_table else record
+
+
+def _counted(record):
+    """Each pair of a true and a predicted label once, with the weight of its rows.
+
+    What is no label is left as it is, and the metric says what is wrong.
+    """
+    said, y, weight = record
+    weight = np.ones(len(y)) if weight is None else weight.astype(np.float64)
+    names = {"y_true": y, "y_pred": said}
+    kinds = {type_of_target(x, input_name=name) for name, x in names.items() if len(y)}
+    if not kinds or not kinds <= {"binary", "multiclass"}:
+        return Answers(said, y, weight)
+    (truths, i), (labels, j) = (np.unique(x, return_inverse=True) for x in (y, said))
+    pairs, own = np.unique(i * len(labels) + j, return_inverse=True)
+    rows, columns = np.divmod(pairs, len(labels))
+    return Answers(labels[columns], truths[rows], np.bincount(own, weight, len(pairs)))
+
+
+def _joined(records, *, is_table):
+    # Blocks without rows may be of another dtype.
+    some = [record for record in records if len(record.y)] or records[:1]
+    joined = Answers(
+        *(None if each[0] is None else np.concatenate(each) for each in zip(*some, strict=True))
+    )
+    return _counted(joined) if is_table else joined
+
+
+def _mean_of_block(scorer, said, y, weight=None):
+    """Score x weight of a block, and the weight."""
+    said, y, weight = _prepared(said, y, weight)
+    total = float(y.shape[0] if weight is None else weight.astype(np.float64).sum())
+    if not total:
+        return np.zeros(2)
+    options = {} if weight is None else {"sample_weight": weight}
+    score = scorer._sign * scorer._score_func(y, said, **options, **scorer._kwargs)
+    return np.asarray([float(score) * total, total])
+
+
+class _Said:
+    """A fitted model that says of all rows what is known."""
+
+    def __init__(self, model: Any, method: str, said: Any):
+        self._model, self._method, self._said = model, method, said
+
+    def __getattr__(self, name):
+        if name.startswith("__") and name != "__sklearn_tags__":
+            raise AttributeError(name)
+        value = getattr(self._model, name)
+        return wraps(value)(lambda X: self._said) if name == self._method else value
+
+
+def _scored(scorer, model, method, record):
+    said, y, weight = record
+    options = {} if weight is None else {"sample_weight": weight}
+    return scorer(_Said(model, method, said), said, y, **options)
+
+
+def _mean(total):
+    value, weight = total
+    if not weight:
+        raise ValueError("Sample weights must contain at least one non-zero number.")
+    return float(value / weight)
 
 
 # ---------------------------------------------------------------- scores

@@ -213,6 +213,8 @@ def why_not_divided(job: Job) -> str | None:
     # Of files, the levels of tables become known.
     in_files = isinstance(job.X, StoredRows) and isinstance(found, AffinePipeline)
     if not (found.multifit_divided or in_files):
+        if getattr(found, "table", None) is not None:
+            return "the levels and holes of a table are found where all of its rows are"
         return f"{model_name(job.estimator)} does not say multifit_divided"
     if hasattr(job.X, "nnz"):
         return "X is sparse"

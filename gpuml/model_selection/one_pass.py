@@ -177,7 +177,7 @@ class OnePassSearch(Travels, BaseSearchCV):
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features), or StoredRows
-            Rows in files are scored block by block, where ``scoring=None``.
+            Rows in files are scored block by block; `scoring` must take targets and predictions.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
             For rows in files also the name of a column, as for `sample_weight`.
         **params : dict

@@ -32,7 +32,7 @@ class LocalRows:
 
     @property
     def row_bytes(self) -> int:
-        return max(1, _nbytes(self.block) // max(1, len_of(self.block)))
+        return max(1, _nbytes(self.block) // max(1, self.block.shape[0]))
 
     def to_backend(self) -> "LocalRows":
         """The same rows, on the GPU if Dask's settings say so of new arrays or DataFrames."""
@@ -174,14 +174,10 @@ def check_column(facts: Facts, name: str) -> None:
         raise ValueError(f"{name} should be a 1d array, got an array of shape {shape} instead.")
 
 
-def len_of(block: Any) -> int:
-    return block.shape[0] if hasattr(block, "shape") else len(block)
-
-
 def chunk_sizes(source: LocalRows, chunks: Any = None) -> tuple[int, ...]:
     """Rows per chunk of local rows: by bytes, for any cluster."""
     by_bytes = max(1, CHUNK_BYTES // source.row_bytes)
-    return sizes_of(by_bytes if chunks is None else chunks, len_of(source.block))
+    return sizes_of(by_bytes if chunks is None else chunks, source.block.shape[0])
 
 
 def sizes_of(chunks: int | Sequence[int], n_rows: int) -> tuple[int, ...]:

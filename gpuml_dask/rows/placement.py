@@ -5,6 +5,7 @@ once. Chunks and pieces follow from the data alone.
 """
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import Any, Self
@@ -23,13 +24,17 @@ from gpuml_dask.rows import inputs
 from gpuml_dask.rows.chunked import Rows, cut_tasks, local_rows, remote_rows
 from gpuml_dask.rows.inputs import CollectionRows, LocalRows
 from gpuml_dask.rows.sending import Homes, gpu_resources
-from gpuml_dask.rows.unread import digest, is_kept, unread_rows
+from gpuml_dask.rows.unread import digest, is_kept, is_matrix, unread_rows
 from gpuml_dask.waiting import answers, check_client, facts_of, in_touch
 
 __all__ = ["Placed", "Table", "place"]
 
 # Dask's setting: bytes of chunks of a collection that stay on workers.
 MEMORY = "gpuml.memory"
+NOT_IN_PASSES = (
+    f"{MEMORY} (or memory=) has no effect on X, whose chunks have text, are sparse or on GPUs: all "
+    "of them stay on workers. Encode X before, or leave the setting out."
+)
 
 # ---------------------------------------------------------------- tables
 
@@ -344,6 +349,8 @@ def _placed_matrix(client, source, chunks, numeric, gpu, memory):
 def _room(client, source, memory):
     """Bytes of chunks of a collection that stay on workers."""
     asked = dask.config.get(MEMORY) if memory == "auto" else memory
+    if asked is not None and not is_matrix(source.facts):
+        warnings.warn(NOT_IN_PASSES, UserWarning, stacklevel=2)
     if asked is None and (source.facts.n_bytes or 0) < DIVIDED_FROM_BYTES:
         return math.inf  # small, or of a size that only reading would tell
     return room_for_rows(asked, facts_of(client).values(), gpus=get_config()["device"] != "cpu")

@@ -138,7 +138,7 @@ def unread_rows(client: Client, name: str, source: CollectionRows, memory: float
     matrices of numbers in CPU memory.
     """
     facts = source.facts
-    if not _is_matrix(facts):
+    if not is_matrix(facts):
         return None
     if facts.complete and _n_stay(facts, memory) == len(facts.sizes or ()):
         return None
@@ -147,7 +147,7 @@ def unread_rows(client: Client, name: str, source: CollectionRows, memory: float
         first = chunks(range(len(chunks)), uuid4().hex)
         facts = asked_facts(client, Chunk.described, first, name)
         release(first)
-        if not _is_matrix(facts):
+        if not is_matrix(facts):
             return None
     sizes = facts.sizes or ()
     dtype = np.dtype(np.float64) if facts.dtype.kind == "O" else facts.dtype
@@ -176,7 +176,7 @@ def unread_rows(client: Client, name: str, source: CollectionRows, memory: float
     return Rows(client, name, facts, source.token, make, None, parent=chunks, unread=why)
 
 
-def _is_matrix(facts):
+def is_matrix(facts: blocks.Facts) -> bool:
     """Whether rows are numbers in CPU memory, as far as is known."""
     if facts.columns is None:
         plain = facts.are_arrays or not facts.complete

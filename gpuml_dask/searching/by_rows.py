@@ -98,7 +98,9 @@ class ByRows:
         name = None if weight is None else "weight"
         if isinstance(job.X, Placed):
             if weight is not None and not isinstance(weight, Placed):
-                raise ValueError("Weights must be on workers where X is: pass both alike.")
+                raise ValueError(
+                    f"sample_weight.shape == {np.shape(weight)}, expected ({job.X.shape[0]},)!"
+                )
             return job.X.table, None if weight is None else weight.name
         if self._own is None:
             columns = {} if weight is None else {"weight": weight}

@@ -2,14 +2,13 @@
 
 import warnings
 from collections.abc import Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from copy import copy
 from functools import partial
 from typing import Any, Self
 
 import dask
 import numpy as np
-from dask.base import is_dask_collection
 from distributed import Client
 from sklearn.base import clone, is_classifier
 from sklearn.utils.metaestimators import available_if
@@ -17,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpuml._sklearn import _search_estimator_has
 from gpuml.divided import StoredRows
+from gpuml.metrics.blocks import scores_blocks
 from gpuml.model_selection import search as one_device
 from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.explain import Outlook, explain_search
@@ -44,6 +44,10 @@ STORED = (
     "Rows of gpuml.read_parquet and similar functions are read by one process: use the search of "
     "the same name in gpuml.model_selection. On a cluster, pass a collection that its workers "
     "read, such as dask.dataframe.read_parquet(path)."
+)
+READS_ROWS = (
+    "{} needs the rows, so all of them are copied to one place. A metric of targets and "
+    "predictions is computed block by block: scoring=make_scorer(metric)."
 )
 NEEDS_CLUSTER = (
     "workers=, priority=, resources= and fit_timeout= need a cluster: start one with "
@@ -261,17 +265,18 @@ class ClusterSearch(OnePassSearch):
     # ------------------------------------------------------------ rows of Dask
 
     def score(self, X, y=None, **params):
-        """Score of the best model on the given rows; workers score dask collections.
+        """Score of the best model on the given rows; workers score rows of Dask block by block.
 
-        R2 and accuracy (``scoring=None``) are computed block by block. For other scores, all rows
-        are copied to one worker.
+        See `predict.score`. A scorer that reads the rows gets all on one worker, with a warning.
         """
-        if not any(map(lives_on_workers, (X, y, *params.values()))):
+        there = any(map(lives_on_workers, (X, y, *params.values())))
+        if not there or not hasattr(self, "best_estimator_"):  # then this is an error
             return super().score(X, y, **params)
-        check_is_fitted(self)
-        if self.scoring is None and y is not None and is_dask_collection(X):
-            return predict.score(self.best_estimator_, X, y, **params)
         with client_for(self.client, self.scheduler) as client:
+            if y is not None and scores_blocks(self) and params.keys() <= {"sample_weight"}:
+                with nullcontext() if client is None else client.as_current():
+                    return predict.score(self, X, y, **params)
+            warnings.warn(READS_ROWS.format(self.scorer_), UserWarning, stacklevel=2)
             if client is None:
                 X, y, params = self._computed(X, y, params)
                 return super().score(X, y, **params)

@@ -12,6 +12,7 @@ from distributed import Client, Future
 from sklearn.base import is_classifier
 from sklearn.model_selection import StratifiedKFold
 
+from gpuml._sklearn import _is_arraylike, _num_samples
 from gpuml.divided import Share, divided_splits
 from gpuml.model_selection.candidates import number
 from gpuml.model_selection.evaluate import Job
@@ -60,16 +61,16 @@ class Session:
         remote = {name: value for name, value in params.items() if lives_on_workers(value)}
         if not (lives_on_workers(X) or lives_on_workers(y) or remote):
             return X, y, params
-        there = y if lives_on_workers(y) else None
         memory = None if search.in_rounds else "auto"
-        table = self._table = place(X, there, client=self.client, numeric=False, memory=memory)
+        table = self._table = place(X, y, client=self.client, numeric=False, memory=memory)
+        for name in params.keys() - remote.keys() - {"groups"}:
+            if _is_arraylike(params[name]) and _num_samples(params[name]) == table.n_rows:
+                remote[name] = params[name]
         if remote:
             table = self._with_params(table, remote, params)
-        if there is None and y is not None and table.X.rows.unread is not None:
-            # To the workers as well, which read their rows pass by pass.
-            table = self._wider(table, y, {n: table[n] for n in table.names if n != "X"})
+        if y is not None and not lives_on_workers(y):
             self.elsewhere.append((y, table["y"]))
-        elif there is not None:
+        elif y is not None:
             y = table["y"]
             classifier = is_classifier(search.estimator)
             counted = not search.in_rounds and params.get("groups") is None
@@ -79,12 +80,6 @@ class Session:
                 self.elsewhere.append((here, y))
                 y = here
         return table["X"], y, params
-
-    def _wider(self, table: Table, y: Any, columns: Mapping[str, Any]) -> Table:
-        """The table with more columns, in place of the one before."""
-        self._table = place(table.X, y, columns, client=self.client, numeric=False)
-        table.close()
-        return self._table
 
     def _with_params(self, X: Table, remote: Mapping[str, Any], params: dict[str, Any]) -> Table:
         """Parameters with one value a row, as columns of the table; others, brought here."""
@@ -102,7 +97,10 @@ class Session:
                 else:
                     params[name] = self._values(column, "X")
             if columns:
-                X = self._wider(X, X.y, columns)
+                # In place of the one before, with more columns.
+                self._table = place(X.X, X.y, columns, client=self.client, numeric=False)
+                X.close()
+                X = self._table
                 params.update({name: X[name] for name in columns})
         return X
 

@@ -84,9 +84,9 @@ def _as_came(columns, table):
         return np.stack(arrays, axis=1).astype(table.dtype)
     import pandas as pd
 
-    frame = pd.DataFrame({j: column.array for j, column in enumerate(columns)})
-    frame.columns = list(table.columns_names)
-    return frame
+    # Of Series, because pandas would take the objects of arrays for what they look like.
+    series = [column.reset_index(drop=True) for column in columns]
+    return pd.concat(series, axis=1).set_axis(list(table.columns_names), axis=1)
 
 
 def _counts(block) -> list[Counted]:
@@ -107,8 +107,10 @@ def _count(column) -> Counted:
         column = xp.astype(column, xp.int8) if xp.isdtype(column.dtype, "bool") else column
         values, counts = map(blocks.host_copy, xp.unique_counts(column))
         return _grouped(pd.Series(values), counts)
-    if str(column.dtype) == "category":  # whatever other categories it may have
-        column = np.asarray(column)
+    if (
+        not isinstance(column, np.ndarray) and str(column.dtype) == "category"
+    ):  # whatever other categories it may have
+        column = column.to_numpy(na_value=np.nan) if column.hasnans else column.to_numpy()
     # pandas would make of objects what it takes them for.
     values = pd.Series(column, dtype=None if column.dtype.kind in "US" else column.dtype)
     return _grouped(values, np.ones(len(column), dtype=np.int64))
@@ -127,16 +129,14 @@ def _grouped(values, counts) -> Counted:
     """Each value once, with the sum of its counts."""
     import pandas as pd
 
-    is_none = np.zeros(len(values), dtype=bool)
-    if values.dtype == object:  # pandas takes None for nan, scikit-learn does not
-        is_none = np.fromiter((value is None for value in values), bool, len(values))
-    codes, found = pd.factorize(values[~is_none], use_na_sentinel=False)
-    totals = np.bincount(codes, counts[~is_none], len(found)).astype(np.int64)
-    found = pd.Series(found, dtype=values.dtype)
-    if not is_none.any():
-        return found, totals
-    with_none = pd.concat([found, pd.Series([None], dtype=object)], ignore_index=True)
-    return with_none, np.append(totals, counts[is_none].sum())
+    dtype = values.dtype
+    if dtype == "object":  # pandas takes None and NA for nan, scikit-learn does not
+        values = [(_grouped, v) if v is None or v is pd.NA else v for v in values]
+    codes, found = pd.factorize(pd.Series(values, dtype=dtype), use_na_sentinel=False)
+    totals = np.bincount(codes, counts, len(found)).astype(np.int64)
+    if dtype == "object":
+        found = [v[1] if isinstance(v, tuple) and v[0] is _grouped else v for v in found]
+    return pd.Series(found, dtype=dtype), totals
 
 
 def _looked_up(values, counts, categories):

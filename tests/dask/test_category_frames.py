@@ -24,7 +24,7 @@ def frame():
     X = pd.DataFrame({"x": random.normal(size=N), "z": random.normal(size=N)})
     X.loc[::7, "z"] = np.nan
     X["kind"] = pd.Categorical(np.sort(np.asarray(list("abcd"))[random.integers(0, 4, N)]))
-    X["name"] = np.asarray(["u", "v", "w"], dtype=object)[random.integers(0, 3, N)]
+    X["name"] = np.asarray(["u", "v", np.nan], dtype=object)[random.integers(0, 3, N)]
     return X, X["x"] + (X["kind"] == "a").astype(float) + random.normal(size=N)
 
 
@@ -48,6 +48,8 @@ FRAMES = {
     "known": lambda X: X,
     "unknown": lambda X: X.assign(kind=X["kind"].cat.as_unknown()),
     "others in each partition": lambda X: X.map_partitions(own_categories),
+    "categories of strings": lambda X: X.assign(name=X["name"].astype("category")),
+    "empty partitions": lambda X: dd.concat([X[X["x"] > 1e9], X]),
 }
 
 

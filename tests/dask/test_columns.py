@@ -110,6 +110,7 @@ FRAMES = {
     "unknown": lambda X: X.assign(kind=X["kind"].cat.as_unknown()),
     "others in each partition": lambda X: X.map_partitions(own_categories),
     "an empty partition": lambda X: dd.concat([X.query("size > 9"), X]),
+    "categories of strings": lambda X: X.assign(name=X["name"].astype("category")),
 }
 ENCODERS = [
     OneHotEncoder(),
@@ -146,6 +147,26 @@ def test_encoders_of_arrays(client, model, kind):
     }
     X = levels[kind][codes]
     assert_same(model, da.from_array(X, chunks=((1, 40, 49), 1)), X)
+
+
+def test_objects_that_are_no_values_are_refused_as_on_one_device(client):
+    """As dask has holes of text, once it is of objects."""
+    lazy = dd.from_pandas(texts()[["name"]], npartitions=4).astype(object)
+    for encoder in (OneHotEncoder(), OrdinalEncoder()):
+        with pytest.raises(TypeError, match="NAType"):
+            alone(encoder).fit(lazy.compute())
+        with pytest.raises(TypeError, match="NAType"):
+            encoder.fit(lazy)
+
+
+@pytest.mark.parametrize("encoder", [OneHotEncoder(), OrdinalEncoder()], ids=str)
+def test_images_are_undone_whatever_partitions_lack(client, encoder):
+    lazy = FRAMES["an empty partition"](dd.from_pandas(texts(), npartitions=4))[["kind", "name"]]
+    undone = encoder.fit(lazy).inverse_transform(encoder.transform(lazy)).compute()
+    pd.testing.assert_frame_equal(
+        pd.DataFrame(undone).astype(str),
+        pd.DataFrame(texts()[["kind", "name"]].to_numpy()).astype(str),
+    )
 
 
 def test_weights_of_rows_are_repetitions_of_values(client):

@@ -13,7 +13,9 @@ import dask
 
 dask.config.set({"array.query-planning": True, "dataframe.query-planning": True})
 import dask.array as da
+import dask.dataframe as dd
 import numpy as np
+import pandas as pd
 from distributed import Client
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
@@ -51,6 +53,12 @@ with Client(processes=False, n_workers=2, threads_per_worker=1, dashboard_addres
             assert np.allclose(s.compute(), values)
             assert u.compute().shape == (600, 3) and v.compute().shape == (3, 6)
     assert np.isclose(predict.score(classifier, lazy[0], labels), classifier.score(X, labels))
+    frame, target = pd.DataFrame(X).add_prefix("x"), pd.Series(y)
+    frames = [dd.from_pandas(each, npartitions=3) for each in (frame, target)]
+    for scoring in (None, "neg_median_absolute_error"):
+        search = GridSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, scoring=scoring).fit(*frames)
+        assert np.allclose(search.predict(frames[0]).compute(), search.predict(frame))
+        assert np.isclose(search.score(*frames), search.score(frame, target))
 print("done")
 """
 

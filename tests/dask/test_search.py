@@ -29,6 +29,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 import gpuml
 from gpuml._persistence.checkpoint import Checkpoint
 from gpuml.decomposition import PCA
+from gpuml.impute import SimpleImputer
 from gpuml.linear_model import ElasticNet, Lasso, LogisticRegression, Ridge, RidgeClassifier
 from gpuml.model_selection import GridSearchCV as OneDevice
 from gpuml.model_selection import RandomizedSearchCV as OneDeviceRandomized
@@ -497,12 +498,14 @@ class ReadsRows(Ridge):
         (KNeighborsClassifier(), None, "candidates are fitted one by one"),
         (ReadsRows(), None, "ReadsRows does not say multifit_divided"),
         (Ridge(), lambda estimator, X, y: 1.0, "is of predictions in one place"),
+        (make_pipeline(SimpleImputer(), Ridge()), None, "levels and holes of a table are found"),
     ],
 )
 def test_why_rows_are_not_divided_is_told(client, rows, capsys, estimator, scoring, words):
     X, y, labels = rows
     neighbours = isinstance(estimator, KNeighborsClassifier)
     grid = {"n_neighbors": [1]} if neighbours else {"alpha": [1.0]}
+    grid = {"ridge__alpha": [1.0]} if hasattr(estimator, "steps") else grid
     search = GridSearchCV(estimator, grid, cv=2, client=client, scoring=scoring, verbose=2)
     with dask.config.set({"gpuml.plan": "rows"}):
         search.fit(X, labels if neighbours else y)

@@ -11,14 +11,16 @@ import numpy as np
 import pandas as pd
 import pytest
 from distributed import Client, LocalCluster
+from scipy.sparse import csr_matrix
 
+from gpuml.compose import ColumnTransformer
 from gpuml.data import NeedsAllRows
 from gpuml.linear_model import LogisticRegression, PoissonRegressor, Ridge
 from gpuml.model_selection import GridSearchCV as OneDevice
 from gpuml.naive_bayes import GaussianNB
 from gpuml.neighbors import KNeighborsClassifier
 from gpuml.pipeline import make_pipeline
-from gpuml.preprocessing import StandardScaler
+from gpuml.preprocessing import OneHotEncoder, StandardScaler
 from gpuml_dask.clustering import KMeans
 from gpuml_dask.decomposition import PCA, IncrementalPCA
 from gpuml_dask.linear_model import Ridge as DividedRidge
@@ -192,6 +194,23 @@ def test_what_needs_all_rows_says_what_to_set(client, rows):
     with kept("1 GB"):
         search.fit(collection, y > 0)
     assert "computed again" not in str(search.plan_)
+
+
+def test_what_is_not_read_in_passes_is_told(client, rows):
+    """Of text, and of sparse rows: a setting without effect."""
+    X, y = rows
+    frame = pd.DataFrame(X).add_prefix("x").assign(name=np.where(y > 0, "a", "b"))
+    columns = ColumnTransformer([("l", OneHotEncoder(), ["name"])], remainder="passthrough")
+    pipe = make_pipeline(columns, Ridge())
+    search = GridSearchCV(pipe, {"ridge__alpha": [1.0]}, client=client)
+    lazy, targets = (dd.from_pandas(x, npartitions=3) for x in (frame, pd.Series(y)))
+    told = r"gpuml\.memory.*all of them stay on workers"
+    with kept("1 kB"), pytest.warns(UserWarning, match=told):
+        search.fit(lazy, targets)
+    sparse = da.from_array(X, chunks=(CHUNK, -1)).map_blocks(csr_matrix)
+    with kept("1 kB"), pytest.warns(UserWarning, match=told):
+        DividedRidge().fit(sparse, y)
+    search.fit(lazy, targets)  # the setting is not there: warnings are errors
 
 
 def test_tables_of_users_say_how_much_stays(client, rows):

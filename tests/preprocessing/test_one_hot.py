@@ -145,3 +145,22 @@ def test_bad_rows_are_refused_and_leave_the_model_as_it_was(library, rng):
         with pytest.raises(ValueError, match=r"\w"):
             model.transform(library.asarray(bad))
     assert vars(model) == before
+
+
+TEXT = ["u", None, "v", "u", None]
+DTYPES_OF_TEXT = ["str", "string[python]", "string[pyarrow]"]
+
+
+@pytest.mark.parametrize("fitted", DTYPES_OF_TEXT)
+@pytest.mark.parametrize("given", DTYPES_OF_TEXT)
+@pytest.mark.parametrize("as_category", [(False, True), (True, False), (True, True)])
+def test_holes_of_text_are_one_category_whatever_holds_the_text(fitted, given, as_category):
+    pd = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    frames = [
+        pd.DataFrame({"name": pd.Series(TEXT, dtype=dtype).astype("category" if c else dtype)})
+        for dtype, c in zip((fitted, given), as_category, strict=True)
+    ]
+    model = OneHotEncoder(**dense()).fit(frames[0])
+    assert list(map(repr, model.categories_[0])) == ["'u'", "'v'", "nan"]
+    np.testing.assert_array_equal(model.transform(frames[1]).argmax(axis=1), [0, 2, 1, 0, 2])
