@@ -144,7 +144,10 @@ __device__ bool judge(double* number, const double* seen, double largest, double
     const bool better = number[VIOLATION] < GAIN * number[BEST];
     number[WAITED] = better ? 0 : number[WAITED] + 1;
     if (better) number[BEST] = number[VIOLATION];
-    if ((!kept && shorter < sqrt(precision))
+    // As `is_noise` of `solvers._step_rules`.
+    const double root = sqrt(precision);
+    const bool near = slope <= first / root || shorter < EPS;
+    if ((!kept && shorter < root && near)
         || (number[WAITED] >= PATIENCE && first <= precision)) number[STALLED] = 1;
     number[STEP] = kept ? 1 : shorter;
     return kept;
