@@ -118,7 +118,8 @@ def _fitted(sample, params):
     variance, noise = xp.linalg.diagonal(S), _initial(params["noise_variance_init"], S)
     # More factors than features vary have no variance, whose logarithm is anything.
     varies = variance > (CONSTANT * EPS * sample.mean) ** 2
-    asked, count = count, min(count, int(xp.sum(xp.astype(varies, xp.int64))))
+    asked = min(count, p, sample.n_rows)
+    count = min(count, int(xp.sum(xp.astype(varies, xp.int64))))
     leading = _leading(sample.n_rows, p, count, params)
     steps: list[float] = []
     while True:
@@ -143,8 +144,8 @@ def _fitted(sample, params):
             noise = after
             break
         noise = after
-    nothing = xp.zeros((asked - count, p), dtype=W.dtype, device=device_of(W))
-    W = xp.concat([W, nothing]) if asked > count < sample.n_rows else W
+    nothing = xp.zeros((max(0, asked - count), p), dtype=W.dtype, device=device_of(W))
+    W = xp.concat([W, nothing]) if asked > count else W
     if params["rotation"] is not None:
         W = _rotated(W, params["rotation"])[: params["n_components"], :]
     return Factors(_turned(W), noise, sample.mean, steps)

@@ -41,6 +41,11 @@ class Choosing:
                 return theirs(X, y, **weighted, **params)
 
 
+def undefined(candidate: int, split: int, part: str, scorer: Any) -> float:
+    """The score of a model for a held-out part without weight."""
+    return np.nan
+
+
 def numbers_in(
     values: Any,
     name: str,

@@ -221,11 +221,13 @@ class Spectrum:
         weight, y_sum = moments.gram[:, -1, -1], moments.gram[:, p, -1]
         about_mean = moments.gram[:, p, p] - y_sum**2 / weight
         yy = about_mean if fit_intercept else to_origin(moments)[:, p, p]
-        xy = xp.matrix_transpose(vectors) @ normal.xy
+        # What rounding leaves where rows do not vary would count as determined by the rows.
+        varies = values > p * EPS * values[..., -1:]
+        xy = xp.where(varies, (xp.matrix_transpose(vectors) @ normal.xy)[..., 0], 0.0)
         columns = {
-            "values": xp.where(values > 0, values, 0.0),
+            "values": xp.where(varies, values, 0.0),
             "vectors": vectors,
-            "xy": xy[..., 0],
+            "xy": xy,
             "yy": yy,
             "weight": weight,
             "variance": about_mean / weight,

@@ -13,7 +13,7 @@ from gpuml._inputs.validation import is_foreign
 from gpuml._sklearn import _fit_context
 from gpuml.data import Batch, Folds
 from gpuml.linear_model._base import LinearPredictor, multifit_batch
-from gpuml.linear_model._cross_validation import Choosing, numbers_in
+from gpuml.linear_model._cross_validation import Choosing, numbers_in, undefined
 from gpuml.linear_model._lasso import describe_sparse, largest_slope, solve_sparse
 from gpuml.linear_model._models import RegressionModels
 from gpuml.linear_model.elastic_net import needs_host
@@ -69,7 +69,8 @@ class SparseCV(Choosing, LinearPredictor):
         with np.errstate(invalid="ignore", divide="ignore"):
             stack = self._path(folds, penalties, described)
             scorer = {"score": get_scorer("neg_mean_squared_error")}
-            scores = stack_scores(stack, folds, scorer, weighted=True)["test"]["score"]
+            table = stack_scores(stack, folds, scorer, weighted=True, score_model=undefined)
+            scores = table["test"]["score"]
         errors = -scores.reshape(*grid.shape, folds.n_splits)
         unknown = np.flatnonzero(np.isnan(errors).all(axis=(0, 1)))
         if batch.weight is not None and len(unknown) > 0:

@@ -195,6 +195,8 @@ class RidgeClassifierCV(RidgeChoosing, LinearClassifier, sk.RidgeClassifierCV):
 
     def _score_of(self, model, batch, rows):
         X, y, weighted = _part(batch, rows)
+        if any(not (to_host(weight) > 0).any() for weight in weighted.values()):
+            return np.nan  # as of scores that fail in a search
         model.n_features_in_ = X.shape[1]
         scorer = self._scorer()
         takes = getattr(scorer, "_accept_sample_weight", bool)()

@@ -11,7 +11,7 @@ from gpuml._arrays import Array, is_sparse, move, namespace, to_host
 from gpuml._sklearn import _fit_context
 from gpuml.data import Batch, Folds, whole
 from gpuml.linear_model._base import LinearPredictor, describe_rows, multifit_batch
-from gpuml.linear_model._cross_validation import Choosing, numbers_in
+from gpuml.linear_model._cross_validation import Choosing, numbers_in, undefined
 from gpuml.linear_model._models import at_home
 from gpuml.linear_model.ridge import Ridge
 from gpuml.metrics.scorer import BatchScorer, batch_scorer
@@ -81,8 +81,8 @@ class RidgeChoosing(Choosing):
         return table["test"]["score"], lambda best: stack.pick(best, None)
 
     def _scores_one(self, folds: Folds, stack: Any) -> Any:
-        """What scores one model where not all are scored at once; None where all are."""
-        return None
+        """What scores one model where not all are scored at once."""
+        return undefined
 
     def _by_leaving_one_out(self, batch, alphas):
         folds = whole(batch)

@@ -56,7 +56,7 @@ from gpuml.resampling.stand_ins import Refused, check_sizes, check_weights
 
 Results = list[dict[str, Any]]
 # Errors that refuse parameters or rows. Others point to a bug, so they are reported at once.
-REFUSALS = ValueError, TypeError, ArithmeticError
+REFUSALS = ValueError, TypeError, ArithmeticError, NotImplementedError
 
 
 class Evaluator:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
+from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags, indexable
 from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.parallel import Parallel, delayed
@@ -391,6 +392,8 @@ def resampled(noted: Sequence[Any], n_jobs: int | None = None) -> tuple[list[Any
         why = "each model has its own features; leave max_features at the default"
     elif set(first.params) != {"sample_weight"}:
         why = f"fit is given {', '.join(sorted(first.params))}"
+    elif not _all_steps_get(first.params, first.estimator):
+        why = "not all steps request sample_weight"
     if why is not None:
         models = Parallel(n_jobs=n_jobs)(delayed(each.fitted)() for each in waiting)
         plan = Plan(tuple(one_by_one(first.y, len(waiting), why)))
@@ -407,3 +410,15 @@ def resampled(noted: Sequence[Any], n_jobs: int | None = None) -> tuple[list[Any
             model.set_params(**drawn)
     of = {id(each): model for each, model in zip(waiting, models, strict=True)}
     return [of.get(id(each), each) for each in noted], plan
+
+
+def _all_steps_get(params: Mapping[str, Any], estimator: Any) -> bool:
+    """Whether metadata routing gives all parameters of a fit to all steps of a pipeline."""
+    if not isinstance(estimator, Pipeline):
+        return True
+    try:
+        routed = process_routing(estimator, "fit", **params)
+    except (TypeError, ValueError):
+        return False  # single fits raise it
+    steps = [name for name, step in estimator.steps if step not in (None, "passthrough")]
+    return all(any(params.keys() <= given.keys() for given in routed[n].values()) for n in steps)

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
+from sklearn.utils.metadata_routing import MetadataRequest
 
 from gpuml._arrays import is_array, is_numpy, to_host
 from gpuml.protocol import supports_multifit
@@ -32,6 +33,8 @@ class _KeyPickler(pickle.Pickler):
             return id(value)
         if isinstance(value, set | frozenset):
             return type(value), sorted(map(_pickled, value))
+        if isinstance(value, MetadataRequest):
+            return type(value), repr(value)  # all that is requested; it also has its estimator
         if hasattr(value, "get_params"):
             return _parts(value)
         if is_array(value) and (not is_numpy(value) or type(value) is np.ndarray):
@@ -47,10 +50,15 @@ def value_key(value: Any) -> Hashable:
     (random states, splitters) by their pickles. Where that fails, nothing is equal but the object
     itself. Objects named by identity have to live as long as the key.
     """
+    return _key(value, value)
+
+
+def _key(value, named):
+    """The key of a value, or of the object that `named` is."""
     try:
         return _pickled(value)
     except Exception:  # arbitrary user code may raise
-        return "is", type(value), id(value)
+        return "is", type(named), id(named)
 
 
 def estimator_key(estimator: Any, without: Sequence[str] = ()) -> Hashable:
@@ -58,7 +66,7 @@ def estimator_key(estimator: Any, without: Sequence[str] = ()) -> Hashable:
 
     Parameters `without` are left out.
     """
-    return value_key(_parts(estimator, without))
+    return _key(_parts(estimator, without), estimator)
 
 
 def multifit_key(estimator: Any) -> Hashable | None:

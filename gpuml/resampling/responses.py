@@ -9,6 +9,7 @@ import numpy as np
 from gpuml._arrays import Array, move, namespace
 from gpuml.data import Batch, Folds, Rows, count_rows, cut, take
 from gpuml.metrics.scorer import BatchScorer, ClassBatchScorer
+from gpuml.resampling.stand_ins import no_weight
 
 # Workspace for predictions of the rows of a split.
 RESPONSE_BYTES = 2**27
@@ -40,6 +41,8 @@ class Answer:
         ValueError, ZeroDivisionError
             Where a score is not defined: of one model, scikit-learn then says what it is.
         """
+        if not self._weighs():
+            raise ValueError(no_weight())
         if isinstance(scorer, BatchScorer):
             return scorer.from_predictions(self.y, self.values, self.weight)
         assert self.classes is not None  # models of labels are of some
@@ -68,6 +71,13 @@ class Answer:
             self._known["complete"] = namespace(counted).unique_values(counted)
         if self._known["complete"].shape[0] < len(self.classes):
             raise ValueError("a part of some split lacks a class.")
+
+    def _weighs(self):
+        if self.weight is None:
+            return True
+        if "weighs" not in self._known:
+            self._known["weighs"] = bool(namespace(self.weight).any(self.weight > 0))
+        return self._known["weighs"]
 
     def _labels(self):
         xp = namespace(self.values)

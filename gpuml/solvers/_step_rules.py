@@ -1,6 +1,11 @@
 """Rules that accept or shorten a quasi-Newton step, and that end iterations."""
 
+from typing import Any
+
 import numpy as np
+
+from gpuml._arrays import Array
+from gpuml._arrays.ops import EPS
 
 # A step that overshoots is kept while the slope at its end is at most this share of the first one.
 OVERSHOOT = 0.5
@@ -21,6 +26,18 @@ def shortened(first, slope):
         total = slope - first
         share = np.where(total > 0, -first / np.where(total > 0, total, 1.0), 0.8)
         return np.clip(np.where(np.isfinite(slope), share, 0.1), 0.1, 0.8)
+
+
+def is_noise(shorter: Array, first: Array, slope: Array, precision: float, xp: Any = np) -> Array:
+    """Whether a refused step has become so short that it was noise which pointed downwards.
+
+    That is the root of the rounding of the rows. A step whose end is steeper by orders of magnitude
+    than its start goes too far, as those from rates of 1 to rates of a million do: it may have to
+    become as short as rounding itself.
+    """
+    root = precision**0.5
+    near = slope <= xp.abs(first) / root
+    return (shorter < root) & (near | (shorter < EPS))
 
 
 def promised(slope, violation, going, tol):

@@ -25,6 +25,7 @@ from gpuml.solvers._step_rules import (
     GAIN,
     PATIENCE,
     SURE_OVERSHOOT,
+    is_noise,
     shortened,
 )
 from gpuml.solvers.lbfgs import Solved
@@ -100,7 +101,7 @@ def minimise(
             refused = going & ~kept
             if refused.any():
                 shorter = step * shortened(slope, behind)
-                stalled |= refused & (shorter < precision**0.5)
+                stalled |= refused & is_noise(shorter, slope, behind, precision)
                 step = np.where(refused, shorter, 1.0)
                 chosen = xp.asarray(~refused, device=device_of(W))[..., None, None]
                 W, step_to = xp.where(chosen, trial, W), xp.where(chosen, after, step_to)

@@ -32,6 +32,7 @@ from gpuml.solvers._step_rules import (
     OVERSHOOT,
     PATIENCE,
     SURE_OVERSHOOT,
+    is_noise,
     promised,
     shortened,
 )
@@ -214,7 +215,7 @@ class _Iteration:
         self.foreseen = np.where(going, kept & whole, self.foreseen)
         shorter = self.step * shortened(self.slope, slope)
         # Where even a step of rounding size goes up, there is nothing left to gain.
-        self.stalled |= going & ~kept & (shorter < precision**0.5)
+        self.stalled |= going & ~kept & is_noise(shorter, self.slope, slope, precision)
         self.stalled |= going & self._is_noise(precision)
         self.step = np.where(going, np.where(kept, 1.0, shorter), self.step)
         self._aim()

@@ -24,6 +24,7 @@ from gpuml.solvers._step_rules import (
     OVERSHOOT,
     PATIENCE,
     SURE_OVERSHOOT,
+    is_noise,
 )
 from gpuml.solvers.lbfgs import Solved
 from gpuml.solvers.loss_rows import THREADED_FROM_PRODUCTS, LossRows
@@ -136,7 +137,7 @@ class _Steps:
             behind = float(g_trial @ direction)
             if not self.goes_down(behind, slope, g, g_trial):
                 step *= _shortened(slope, behind)
-                stalled = step < precision**0.5
+                stalled = bool(is_noise(np.asarray(step), np.asarray(slope), behind, precision))
                 foreseen = False
                 continue
             foreseen = step == 1 and abs(behind) <= FORESEEN * abs(slope)

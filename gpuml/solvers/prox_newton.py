@@ -24,6 +24,7 @@ import numpy as np
 from gpuml._arrays import Array, device_of, is_numpy, move, namespace, place_of, to_host
 from gpuml.solvers._blocks import quiet
 from gpuml.solvers._patterns import Factors
+from gpuml.solvers._step_rules import is_noise
 from gpuml.solvers._sweeps import approach
 from gpuml.solvers.lbfgs import Solved
 from gpuml.solvers.loss_rows import LossRows
@@ -148,7 +149,7 @@ def minimise(
         W, G = xp.where(wide, trial, W), xp.where(wide, trial_G, G)
         violation = xp.where(kept, problem.violation(W, G), violation)
         shorter = step * _share(first, slope, xp)
-        stalled = stalled | (going & ~kept & (shorter < precision**0.5))
+        stalled = stalled | (going & ~kept & is_noise(shorter, first, slope, precision, xp))
         step = xp.where(kept, xp.ones_like(step), shorter)
     return Solved(W, to_host(violation), n_iter, to_host(stalled))
 

@@ -422,6 +422,30 @@ def test_in_a_search_a_pipeline_and_of_a_frame():
     assert list(said.columns) == list(stacked.get_feature_names_out())
 
 
+@pytest.mark.parametrize("scales", [True, False, None])
+@pytest.mark.parametrize("fits", [True, False, None])
+def test_resamples_go_to_the_steps_that_request_weights(rng, scales, fits):
+    X, weight = rng.normal(size=(45, 4)), rng.random(45)
+    y, found = X[:, 0] + rng.normal(size=45), []
+    with sklearn.config_context(enable_metadata_routing=True):
+        scaler = (
+            StandardScaler()
+            if scales is None
+            else StandardScaler().set_fit_request(sample_weight=scales)
+        )
+        ridge = Ridge() if fits is None else Ridge().set_fit_request(sample_weight=fits)
+        for kind in (BaggingRegressor, ensemble.BaggingRegressor):
+            bag = kind(make_pipeline(scaler, ridge), n_estimators=3, random_state=0)
+            try:
+                found.append(bag.fit(X, y, sample_weight=weight).predict(X))
+            except ValueError as error:
+                found.append(type(error))
+    if isinstance(found[1], type):
+        assert found[0] is found[1]
+    else:
+        np.testing.assert_allclose(*found)
+
+
 def test_routed_weights():
     with sklearn.config_context(enable_metadata_routing=True):
         ours, theirs = (

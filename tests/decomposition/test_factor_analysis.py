@@ -109,6 +109,14 @@ def test_of_fewer_rows_than_features_models_are_as_likely(method, rng):
     assert found.score(X) == pytest.approx(expected.score(X), rel=1e-3)
 
 
+@pytest.mark.parametrize("shape", [(30, 2), (4, 6), (30, 1)], ids=str)
+def test_there_are_no_more_factors_than_rows_or_features(shape, rng):
+    X = rng.normal(size=shape)
+    model, expected = (kind(n_components=9).fit(X) for kind in (FactorAnalysis, Theirs))
+    assert model.components_.shape == expected.components_.shape
+    assert model.transform(X).shape == expected.transform(X).shape
+
+
 def test_repeated_rows_change_nothing(rng):
     X = rows(rng)
     once, twice = (FactorAnalysis(2, tol=k * 1e-2).fit(np.tile(X, (k, 1))) for k in (1, 2))

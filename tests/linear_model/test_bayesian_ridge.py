@@ -96,3 +96,16 @@ def test_fewer_rows_than_features(rng):
     strict = pytest.importorskip("array_api_strict")
     there = BayesianRidge().fit(strict.asarray(X), strict.asarray(y))
     np.testing.assert_allclose(np.asarray(there.coef_), expected.coef_, rtol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(10, 13), (10, 6), (20, 19)], ids=str)
+def test_directions_without_rows_are_not_determined_by_them(rng, shape):
+    """Not even by rounding, where a constant target leaves hardly any noise to be seen."""
+    X = np.round(rng.normal(size=shape))
+    X[:, 1] = X[:, 0]
+    y = np.full(len(X), 2.0)
+    search = GridSearchCV(BayesianRidge(compute_score=True), {"tol": [1e-3, 1e-6]}, cv=2).fit(X, y)
+    for model in (search.best_estimator_, BayesianRidge(compute_score=True).fit(X, y)):
+        assert model.alpha_ > 0
+        assert np.isfinite(model.scores_).all()
+        np.testing.assert_allclose(model.predict(X), y)

@@ -349,6 +349,21 @@ def test_rates_beyond_floats_do_not_end_a_fit(rng):
     close(ours.predict(X), theirs.predict(X), 1e-3)
 
 
+@pytest.mark.parametrize("shape", [(60, 3), (3000, 30)], ids=str)
+@pytest.mark.parametrize("scale", [1e5, 1e6])
+def test_large_targets_are_reached_without_an_intercept(rng, shape, scale):
+    # The first step is as long as they are large. In float32 it was taken for noise.
+    X = rng.uniform(-1, 1, size=shape).astype("float32")
+    y = scale * np.exp(X[:, 0] + 0.3 * rng.normal(size=len(X)))
+    model = PoissonRegressor(alpha=0.1, fit_intercept=False, tol=1e-6, max_iter=1000)
+    expected = clone(model).fit(X.astype("float64"), y).predict(X)
+    close(clone(model).fit(X, y).predict(X), expected, 1e-3)
+    search = GridSearchCV(model, {"alpha": [0.1, 0.2]}, cv=3).fit(X, y)
+    search64 = clone(search).fit(X.astype("float64"), y)
+    found, exact = (each.cv_results_["mean_test_score"] for each in (search, search64))
+    np.testing.assert_allclose(found, exact, rtol=1e-3)
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 @pytest.mark.parametrize(("power", "y"), [(0, 7.0), (1, 7.0), (1.5, 0.3), (2, 0.3), (3, 0.3)])
 def test_far_out_the_slope_points_back(power, y, dtype):

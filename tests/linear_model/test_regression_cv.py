@@ -239,6 +239,10 @@ def test_folds_without_weight(library, rng, rows):
             model.fit(X, y, sample_weight=w)
     with pytest.warns(UserWarning, match="test scores are non-finite"):
         RidgeCV(cv=5, scoring="neg_mean_squared_error").fit(X, y, sample_weight=w)
+    for scoring in (None, "neg_median_absolute_error"):
+        with pytest.warns(UserWarning, match="test scores are non-finite"):
+            model = RidgeCV(cv=5, scoring=scoring).fit(X, y, sample_weight=w)
+        assert np.isnan(model.best_score_)
 
 
 def test_types_that_are_no_targets(rng):

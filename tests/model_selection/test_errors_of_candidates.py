@@ -8,6 +8,7 @@ from sklearn.base import BaseEstimator, TransformerMixin, is_classifier
 from sklearn.exceptions import FitFailedWarning
 from sklearn.preprocessing import PolynomialFeatures
 
+from gpuml.discriminant_analysis import LinearDiscriminantAnalysis
 from gpuml.linear_model import ElasticNet, Lasso, LogisticRegression, Ridge, RidgeClassifier
 from gpuml.model_selection import GridSearchCV, HalvingGridSearchCV, cross_val_score
 from gpuml.pipeline import make_pipeline
@@ -158,6 +159,16 @@ def test_an_error_that_no_candidate_need_have_raised_is_told(rng):
         pytest.warns(RuntimeWarning, match="together raised RuntimeError: something else"),
     ):
         search.fit(*rows(rng))
+
+
+def test_parameters_that_do_not_go_together_are_the_candidates_affair(rng):
+    """scikit-learn's class raises a NotImplementedError for them: nothing else is to be told."""
+    X, y = rows(rng)
+    grid = {"solver": ["svd", "lsqr"], "shrinkage": [None, 0.5]}
+    search = GridSearchCV(LinearDiscriminantAnalysis(), grid, cv=3, error_score=FAILED)
+    with pytest.warns(FitFailedWarning, match="3 fits failed out of a total of 12") as warned:
+        search.fit(X, y > 0)
+    assert not [each for each in warned if "together raised" in str(each.message)]
 
 
 def test_halving_goes_on(rng):

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 import scipy.sparse
 from scipy.stats import ks_2samp
-from sklearn import ensemble, tree
+from sklearn import config_context, ensemble, tree
 from sklearn import model_selection as sk
 from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
@@ -145,6 +145,33 @@ def test_searches_have_the_scores_of_sklearn(exact, weighted):
     ]
     assert_same_scores(*found)
     assert found[0].plan_.n_passes == 3
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        ensemble.RandomForestClassifier(n_estimators=3, random_state=0),
+        tree.DecisionTreeClassifier(random_state=0),
+        make_pipeline(StandardScaler(), tree.DecisionTreeClassifier(random_state=0)),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_requested_weights_make_no_candidates_equal(model):
+    last = model[-1] if hasattr(model, "steps") else model
+    name = "class_weight" if last is model else "decisiontreeclassifier__class_weight"
+    grid = {name: [None, "balanced", {"a": 9.0}]}
+    with config_context(enable_metadata_routing=True):
+        own = clone(model)
+        (own[-1] if hasattr(own, "steps") else own).set_fit_request(sample_weight=True)
+        ours, theirs = (
+            kind(own, grid, cv=3, scoring="neg_log_loss")
+            for kind in (GridSearchCV, sk.GridSearchCV)
+        )
+        for search in (ours, theirs):
+            search.fit(X, LABELS)
+    expected = theirs.cv_results_["mean_test_score"]
+    assert len(set(expected)) == 3
+    np.testing.assert_allclose(ours.cv_results_["mean_test_score"], expected)
 
 
 def test_models_have_the_attributes_of_single_fits(exact):

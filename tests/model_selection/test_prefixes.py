@@ -3,6 +3,7 @@
 import time
 import warnings
 from copy import deepcopy
+from threading import Lock
 
 import numpy as np
 import pandas as pd
@@ -42,7 +43,7 @@ from gpuml.linear_model import Ridge as OurRidge
 from gpuml.model_selection import GridSearchCV, fold_fits, one_by_one
 from gpuml.model_selection.fold_fits import fit_sharing
 from gpuml.model_selection.prefixes import fit_pipelines, prefix_order, shares_prefixes
-from gpuml.resampling.keys import value_key
+from gpuml.resampling.keys import estimator_key, value_key
 
 
 @pytest.fixture(autouse=True)
@@ -700,6 +701,20 @@ def test_copies_have_the_same_key(make):
     key = value_key(make())
     assert key == value_key(make()) == value_key(clone(make(), safe=False))
     assert hash(key) == hash(value_key(make()))
+
+
+def test_requests_of_metadata_are_told_apart_by_what_they_ask_for():
+    with sklearn.config_context(enable_metadata_routing=True):
+        asked, again, not_asked = (
+            Ridge().set_fit_request(sample_weight=flag) for flag in (True, True, False)
+        )
+    assert estimator_key(asked) == estimator_key(again) != estimator_key(not_asked)
+
+
+def test_what_cannot_be_pickled_is_equal_to_itself_only():
+    models = [FunctionTransformer(double, kw_args={"lock": Lock()}) for _ in range(9)]
+    assert len({estimator_key(model) for model in models}) == 9
+    assert estimator_key(models[0]) == estimator_key(models[0])
 
 
 def test_what_occurs_twice_is_equal_to_two_copies():

@@ -165,6 +165,26 @@ def test_cross_validation_too(rows, in_pipeline, fit, score, scoring):
         check_same(scores, error_score)
 
 
+@pytest.mark.parametrize("error_score", [np.nan, "raise"])
+@pytest.mark.parametrize("scoring", ["r2", "neg_median_absolute_error", "neg_mean_squared_error"])
+def test_a_held_out_part_without_weight_has_no_score(rows, scoring, error_score):
+    """A median of rows that weigh nothing is no score, nor is a mean of them."""
+    X, y, w = rows
+    w[:20] = 0.0
+
+    def search(of):
+        estimator = make_estimator(of, "Ridge", False, True, True)
+        scorer = of["scorer"](scoring).set_score_request(sample_weight=True)
+        return searched(of, "Ridge", estimator, scorer, error_score, X, y, w).cv_results_
+
+    (found, warned), (expected, _) = (outcome(search, of, ()) for of in (OURS, THEIRS))
+    assert found.keys() == expected.keys()
+    assert found.get("raised") == expected.get("raised")
+    if error_score != "raise":
+        assert np.isnan(found["split0_test_score"]).all()
+        assert any("at least one non-zero number" in text for _, text in warned)
+
+
 @pytest.mark.parametrize("model", ["Ridge", "LogisticRegression"])
 @pytest.mark.parametrize("in_pipeline", [True, False])
 @pytest.mark.parametrize("scoring", ["estimator", True, False])
