@@ -5,9 +5,16 @@ import threading
 import time
 
 import pytest
+from threadpoolctl import threadpool_info
 
 from gpuml._arrays import threads as pools
-from gpuml._arrays.threads import ordered_map
+from gpuml._arrays.threads import (
+    ALONE_TO_PRODUCTS,
+    blas_threads,
+    one_blas_thread,
+    ordered_map,
+    threads_for_rows,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -101,3 +108,40 @@ def test_a_forked_process_starts_threads_of_its_own():
     child.join(20)
     assert child.exitcode == 0
     assert queue.get() == [1, 2, 3]
+
+
+def _of_blas():
+    return {each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"}
+
+
+def test_few_rows_leave_blas_one_thread_and_us_all():
+    before, own = _of_blas(), blas_threads()
+    with threads_for_rows(1000, 10):
+        assert _of_blas() == {1}
+        assert blas_threads() == own
+        with threads_for_rows(1000, 10):
+            assert blas_threads() == own
+        with one_blas_thread():
+            assert blas_threads() == 1
+        assert blas_threads() == own
+    assert _of_blas() == before
+    with threads_for_rows(int(ALONE_TO_PRODUCTS), 10):
+        assert _of_blas() == before
+
+
+def test_errors_leave_blas_its_threads():
+    before = _of_blas()
+    with pytest.raises(KeyError), threads_for_rows(1000, 10):
+        raise KeyError
+    assert _of_blas() == before
+    assert blas_threads() == min(before)
+
+
+def test_other_threads_than_the_main_one_leave_blas_alone():
+    before = _of_blas()
+
+    def within(_):
+        with threads_for_rows(1000, 10):
+            return _of_blas()
+
+    assert list(ordered_map(within, range(4), 2)) == [before] * 4

@@ -11,9 +11,13 @@ from itertools import chain, islice
 
 ALONE_FROM_ORDER, ALONE_TO_ORDER = 48, 512
 ALONE_FROM_NUMBERS = 512  # of the sides of a system
+# Multiplications of the largest product of rows with each other up to which BLAS has one thread.
+ALONE_TO_PRODUCTS = 1e8
 # So many pools of each number of threads are kept: one, and those of maps within maps and beside.
 POOLS_KEPT = 4
 
+# Threads that are ours while BLAS is limited; None: it is not.
+_ours: int | None = None
 _idle: dict[int, list[ThreadPoolExecutor]] = {}
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=lambda: _idle.clear())  # their threads stay in the parent
@@ -69,6 +73,8 @@ def _controller():
 
 def blas_threads() -> int:
     """Threads that BLAS would use here: what the user, the container or joblib allowed."""
+    if _ours is not None:
+        return _ours
     allowed = [
         library["num_threads"] for library in _controller().info() if library["user_api"] == "blas"
     ]
@@ -86,11 +92,31 @@ def threads_for_order(order: int, n_sides: int = 1) -> AbstractContextManager:
     return one_blas_thread() if alone else nullcontext()
 
 
+def threads_for_rows(n_rows: int, n_columns: int) -> AbstractContextManager:
+    """A context for all that is done with rows of some columns: few numbers get one BLAS thread.
+
+    As `threads_for_order`, but our own threads, which have products of their own, stay.
+    """
+    few = n_rows * n_columns * min(n_rows, n_columns) <= ALONE_TO_PRODUCTS
+    if not few or _ours is not None or not may_limit_blas():
+        return nullcontext()
+    return _one_thread(blas_threads())
+
+
 def one_blas_thread() -> AbstractContextManager:
     """BLAS calls inside run on their caller's thread alone, if `may_limit_blas`; else as before."""
-    if not may_limit_blas():
-        return nullcontext()
-    return _controller().limit(limits=1, user_api="blas")
+    return _one_thread(1) if may_limit_blas() else nullcontext()
+
+
+@contextmanager
+def _one_thread(ours):
+    global _ours
+    before, _ours = _ours, ours
+    try:
+        with _controller().limit(limits=1, user_api="blas"):
+            yield
+    finally:
+        _ours = before
 
 
 def openmp_threads(threads: int | None) -> AbstractContextManager:

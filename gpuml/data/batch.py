@@ -221,6 +221,11 @@ class Folds:
         """The number of features that models see."""
         return self.batch.n_features if self.frame is None else self.frame.n_features
 
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """How many rows there are, and columns of [X, y, 1]."""
+        return self.batch.n_rows, self.n_features + self.batch.y.shape[1] + 1
+
     @cached_property
     def partitions(self) -> tuple[Partition, ...]:
         if "partitions" not in self.known:  # frames make other `Folds` of the same splits

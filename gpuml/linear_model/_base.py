@@ -7,6 +7,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import as_array, is_cupyx_sparse, is_foreign, is_sparse, place_of, to_host
 from gpuml._arrays.small_arrays import small_arrays
+from gpuml._arrays.threads import threads_for_rows
 from gpuml._inputs.host_rows import naming_columns
 from gpuml._inputs.validation import check_rows_finite, unchanged_on_error
 from gpuml._persistence.travel import Travels
@@ -88,7 +89,9 @@ class LinearEstimator(Travels, MultifitEstimator):
             if self._is_ours:
                 batch = self.multifit_batch(X, y, sample_weight)
                 known = {"start": self._start(batch)} if getattr(self, "warm_start", False) else {}
-                fitted = self.multifit(whole(batch), [{}], **known).pick(0, 0)
+                folds = whole(batch)
+                with threads_for_rows(*folds.sizes):
+                    fitted = self.multifit(folds, [{}], **known).pick(0, 0)
             else:
                 fitted = self._fitted_by_cuml(X, y, sample_weight)
             for name in self._of_sklearn:

@@ -9,6 +9,7 @@ import numpy as np
 
 from gpuml._arrays import Array, Place, device_of, is_numpy, is_sparse, move, namespace
 from gpuml._arrays.ops import CACHE_BYTES, EPS
+from gpuml._arrays.threads import threads_for_rows
 from gpuml.data import Batch, Folds, cut
 from gpuml.designs import Design
 from gpuml.designs._sparse_ops import spread_columns, times
@@ -235,7 +236,8 @@ class RegressionModels(Models, RegressionStack):
         if self.columns is not None:
             xp = namespace(coef)
             coef = xp.take(coef, xp.asarray(self.columns, device=device_of(coef)), axis=-1)
-        return sums_of_residuals(self.described, coef, intercept, part)
+        with threads_for_rows(*self.folds.sizes):
+            return sums_of_residuals(self.described, coef, intercept, part)
 
 
 class ClassModels(Models, ClassStack):

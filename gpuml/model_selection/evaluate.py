@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpuml._arrays import NoDeviceError
+from gpuml._arrays.threads import threads_for_rows
 from gpuml._settings.config import current_settings, get_config
 from gpuml._settings.progress import progress_bar
 from gpuml._sklearn import _num_samples
@@ -23,12 +24,7 @@ from gpuml.model_selection.candidates import (
     refusal_of,
     steps_of,
 )
-from gpuml.model_selection.fold_fits import (
-    chunk_order,
-    fit_fold,
-    fit_splits,
-    workers_for,
-)
+from gpuml.model_selection.fold_fits import chunk_order, fit_fold, fit_splits, workers_for
 from gpuml.model_selection.group_results import group_results
 from gpuml.model_selection.grown import Grown, why_rounds_anew
 from gpuml.model_selection.jobs import Job, Known, Shared
@@ -120,9 +116,9 @@ class Evaluator:
 
     def evaluate(self, candidates: Sequence[Mapping[str, Any]]) -> Results:
         """Results as scikit-learn's `_fit_and_score` returns them, by candidate and split."""
-        if not self.job.splits:
-            return []
         job = self.job
+        if not job.splits:
+            return []
         warn_of_unused(job.estimator, candidates)
         routes = self.routes_of(candidates)
         if job.task.verbose > 1:
@@ -252,7 +248,9 @@ class Evaluator:
             task = job.task
             if group.shared:
                 task = scored_as(task, with_params(job.estimator, group.shared))
-            scored = score_stack(stack, folds, score_model, task, without={*refused, *job.unscored})
+            how = score_model, task
+            with threads_for_rows(*folds.sizes):
+                scored = score_stack(stack, folds, *how, without={*refused, *job.unscored})
         except Exception as error:
             if not self._may_refuse(error):
                 raise
@@ -310,7 +308,8 @@ class Evaluator:
             try:
                 folds = self.folds_for(estimator, refused)
                 check_weights(folds)
-                with self._bar(estimator.multifit_rows(folds), len(group.varying)) as bar:
+                total = estimator.multifit_rows(folds)
+                with self._bar(total, len(group.varying)) as bar, threads_for_rows(*folds.sizes):
                     stack = estimator.multifit(folds, group.varying, bar.advance)
                 if not isinstance(stack, Stack):
                     raise TypeError(
