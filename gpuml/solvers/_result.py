@@ -101,3 +101,13 @@ def in_order(parts: Sequence[Models], places: Sequence[np.ndarray]) -> Models:
     models, numbers = joined(parts, axis=0), np.concatenate(places)
     is_ordered = bool((numbers[1:] > numbers[:-1]).all())
     return models if is_ordered else taken(models, np.argsort(numbers, kind="stable"))
+
+
+def of_candidates(models: Models, candidates: slice) -> Models:
+    """Models of some candidates."""
+
+    def taken(values):
+        return None if values is None else values[candidates, ...]
+
+    names = [field.name for field in fields(models)]
+    return replace(models, **{n: taken(getattr(models, n)) for n in names})

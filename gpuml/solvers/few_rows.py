@@ -14,7 +14,17 @@ from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import HOST, Array, device_of, is_singular, move, namespace, place_of, to_host
+from gpuml._arrays import (
+    HOST,
+    Array,
+    Place,
+    device_of,
+    is_singular,
+    move,
+    namespace,
+    place_of,
+    to_host,
+)
 from gpuml._arrays.ops import zeros
 from gpuml.designs import Dense, Divided, Mapped
 from gpuml.penalties import Penalty
@@ -49,10 +59,15 @@ def are_few(data: LossRows, shape: tuple[int, ...], n_features: int | None = Non
         return False
     n_candidates, n_splits, k, _ = shape
     q = (data.n_features if n_features is None else n_features) + 1
-    n_matrices = n_candidates * n_splits * k**2
-    device = "cpu" if data.place.is_host else "gpu"
-    fit = 8 * data.n_rows * max(n_matrices, q * min(q, n_matrices)) <= PRODUCT_BYTES[device]
-    return fit and n_matrices * (data.n_rows * q**2 + k * q**3) <= MOST_PRODUCTS[device]
+    return cost_little(data.n_rows, q, k, n_candidates * n_splits, data.place)
+
+
+def cost_little(n_rows: int, q: int, k: int, n_models: int, place: Place) -> bool:
+    """Whether Hessians of models of k vectors (q,) cost no more than the calls for them."""
+    n_matrices = n_models * k**2
+    device = "cpu" if place.is_host else "gpu"
+    fit = 8 * n_rows * max(n_matrices, q * min(q, n_matrices)) <= PRODUCT_BYTES[device]
+    return fit and n_matrices * (n_rows * q**2 + k * q**3) <= MOST_PRODUCTS[device]
 
 
 def minimise(

@@ -15,7 +15,8 @@ from gpuml.linear_model._by_split import BySplit, Found, TrainingRows, warn_late
 from gpuml.linear_model._glm import LossEstimator
 from gpuml.linear_model._losses import Strength, fit_loss
 from gpuml.losses import Loss
-from gpuml.solvers._result import in_order
+from gpuml.solvers import few_rows
+from gpuml.solvers._result import in_order, of_candidates
 from gpuml.solvers.lbfgs import Solved
 from gpuml.solvers.margins import Kinks, fit_path
 
@@ -151,12 +152,43 @@ def one_vs_rest(
     advance: Callable[[int], None] | None = None,
 ) -> tuple[Loss | None, Solved]:
     """Like `fit_loss`, with a coefficient vector for each class, or one for the second of two."""
+    classes = members(folds)
+    starts = [None if start is None else start[:, :, v : v + 1, :] for v in range(len(classes))]
+    if _cost_little(folds, len(classes) * len(strengths)):
+        families = [family_of(folds, member=member) for member in classes]
+        if all(family.factors is None for family in families):
+            found = _together(folds, families, strengths, options, starts, advance)
+            return None, _side_by_side(found)
     found = []
-    for vector, member in enumerate(members(folds)):
-        own = None if start is None else start[:, :, vector : vector + 1, :]
+    for own, member in zip(starts, classes, strict=True):
         family = partial(family_of, member=member)
         found.append(fit_loss(folds, family, strengths, options, own, advance)[1])
     return None, _side_by_side(found)
+
+
+def _cost_little(folds, n_machines):
+    """Whether so many machines of each split take steps together that cost little but calls."""
+    batch = folds.batch
+    if batch.is_divided or batch.n_classes < 3 or not batch.work.is_host:
+        return False
+    n_models = n_machines * folds.n_splits
+    return few_rows.cost_little(batch.n_rows, folds.n_features + 1, 1, n_models, batch.work)
+
+
+def _together(folds, families, strengths, options, starts, advance):
+    """What is found for each family; to the solver, they are candidates with their own targets."""
+    batch, n_candidates = folds.batch, len(strengths)
+    xp, k = batch.work.xp, len(families)
+    codes = xp.stack([batch.codes == family.member for family in families])  # (k, n)
+    codes = xp.astype(xp.repeat(codes, n_candidates, axis=0), batch.codes.dtype)
+    family = replace(families[0], member=None, rarest=min(each.rarest for each in families))
+    start = None if starts[0] is None else xp.concat(starts, axis=0)
+    all_of_them = replace(folds, batch=replace(batch, codes=codes))
+    _, solved = fit_loss(
+        all_of_them, lambda _: family, list(strengths) * k, options, start, advance
+    )
+    parts = [slice(v * n_candidates, (v + 1) * n_candidates) for v in range(k)]
+    return [of_candidates(solved, part) for part in parts]
 
 
 def members(folds: Folds) -> Sequence[int]:

@@ -12,13 +12,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV as TheirSearch
 from sklearn.model_selection import KFold
 
-from gpuml._arrays import device_of
+from gpuml._arrays import device_of, place_of
 from gpuml.compose import ColumnTransformer
+from gpuml.linear_model._losses import fit_loss
 from gpuml.losses import SQUARED_HINGE, squared_beyond
 from gpuml.model_selection import GridSearchCV
 from gpuml.pipeline import make_pipeline
 from gpuml.preprocessing import OneHotEncoder, StandardScaler
-from gpuml.svm import LinearSVC, LinearSVR
+from gpuml.svm import LinearSVC, LinearSVR, _machines
 from gpuml.testing import array_libraries, tolerance
 from tests.model_selection.test_divided_search import check_search
 
@@ -290,3 +291,36 @@ def test_what_scikit_learn_solves(rng):
     assert "multi_class='crammer_singer'" in search.plan_.steps[0].reasons[0]
     search = exactly(GridSearchCV(LinearSVR(), {"C": [0.1]}, cv=2), sparse.csr_array(X), y)
     assert "loss='epsilon_insensitive'" in search.plan_.steps[0].reasons[0]
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("params", [{}, {"fit_intercept": False}, {"penalty": "l1"}], ids=str)
+def test_machines_of_few_rows_are_those_of_one_class_after_the_other(
+    rng, library, monkeypatch, params, weighted
+):
+    X, y, w = rows(rng, LinearSVC())
+    model = LinearSVC(tol=1e-9, max_iter=10_000, **params)
+    weights = {"sample_weight": library.asarray(w)} if weighted else {}
+    found = {}
+    for together in (True, False):
+        fits = []
+
+        def fit(folds, *args, fits=fits):
+            fits.append(folds)
+            return fit_loss(folds, *args)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(_machines, "fit_loss", fit)
+            if not together:
+                patch.setattr(_machines, "_cost_little", lambda folds, n_machines: False)
+            search = GridSearchCV(model, {"C": [0.01, 0.3, 10.0]}, cv=3)
+            found[together] = search.fit(library.asarray(X), library.asarray(y), **weights)
+        # All folds and the refit.
+        on_gpu = not place_of(library.asarray(X)).is_host
+        assert len(fits) == 2 * (1 if together and not on_gpu else 3)
+    one, other = found[True].best_estimator_, found[False].best_estimator_
+    np.testing.assert_allclose(
+        library.to_numpy(one.coef_), library.to_numpy(other.coef_), rtol=1e-5, atol=1e-7
+    )
+    for name in ("mean_test_score", "std_test_score"):
+        np.testing.assert_allclose(found[True].cv_results_[name], found[False].cv_results_[name])
