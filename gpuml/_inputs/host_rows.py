@@ -17,8 +17,9 @@ def naming_columns(estimator: Any, X: Any) -> Iterator[None]:
 
     Raises
     ------
-    TypeError
-        At the start, for columns of dates and times: some DataFrames hand them out as numbers.
+    TypeError, ValueError
+        At the start, for columns or arrays of dates and times: some DataFrames hand them out as
+        numbers.
     TypeError, ValueError
         What the block raises, with the columns that it is about.
     """
@@ -40,18 +41,21 @@ def host_floats(X: np.ndarray) -> np.ndarray:
     if X.dtype.kind == "O":  # integers beyond int64, for one
         return X.astype(np.float64)  # ValueError or TypeError for what is not a number
     if X.dtype.kind not in "fiub":
-        raise ValueError(f"X must hold numbers, got dtype {X.dtype}. Convert it explicitly.")
+        raise ValueError(_no_numbers(X))
     return X.astype(np.float64)
 
 
+def _no_numbers(X):
+    return f"X must hold numbers, got dtype {X.dtype}. Convert it explicitly."
+
+
 def refuse_dates(X: Any, estimator: Any) -> None:
-    """Raise TypeError for columns of dates or times, which polars would hand out as numbers."""
-    kind = X.dtype.kind if isinstance(X, np.ndarray) else "f"
-    if kind in "mM":  # scikit-learn's `fit` takes them as numbers, and its `predict` does not
-        raise TypeError(
-            f"X has dtype {X.dtype}, and {type(estimator).__name__} needs numbers. Convert it "
-            "explicitly."
-        )
+    """Raise TypeError for columns of dates or times, which polars would hand out as numbers.
+
+    ValueError for arrays: scikit-learn's `fit` takes them as numbers, and its `predict` does not.
+    """
+    if isinstance(X, np.ndarray) and X.dtype.kind in "mM":
+        raise ValueError(_no_numbers(X))
     if not _may_hold_dates(X):
         return
     found = [name for name, dtype in _columns(X) if dtype.is_temporal()]

@@ -188,6 +188,7 @@ def test_permutations(library, model, theirs, options, grouped, numbers):
     assert pvalue == expected[2]
 
 
+@pytest.mark.filterwarnings("ignore:The groups parameter is ignored by KFold")  # as scikit-learn's
 @pytest.mark.parametrize("library", array_libraries())
 @pytest.mark.parametrize("grouped", [False, True])
 @pytest.mark.parametrize(
