@@ -30,6 +30,7 @@ from gpuml._arrays.labels import Encoded, encode
 from gpuml._arrays.ops import all_finite
 from gpuml._inputs.foreign_rows import as_float, foreign_matrix, foreign_target, target_of_numbers
 from gpuml._inputs.host_rows import FLOATS, host_floats, named_columns, naming_columns
+from gpuml._inputs.nulls import refuse_missing_labels
 from gpuml._inputs.output import register
 from gpuml._sklearn import _check_feature_names, _check_n_features, _check_sample_weight, _check_y
 from gpuml.data import Batch
@@ -167,6 +168,7 @@ def check_classify(estimator: Any, X: Any, y: Any, sample_weight: Any = None) ->
     """
     y = as_array(y)
     require_target(estimator, y)
+    refuse_missing_labels(y)
     # Strings of numbers count as numbers, as scikit-learn's classifiers have it.
     X = check_rows(estimator, X, reset=True, dtype=FLOATS)
     if _are_plain_labels(y):
