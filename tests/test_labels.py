@@ -1,6 +1,7 @@
 """Labels of classes as codes, and how many there are of each."""
 
 from functools import partial
+from importlib import import_module
 from types import SimpleNamespace
 
 import numpy as np
@@ -88,3 +89,24 @@ def test_missing_labels_are_refused_with_what_to_type(fit, missing, rng):
     fit(X, y)
     with pytest.raises(ValueError, match=r"1 of 40 labels are missing, the first in row 0\. Drop"):
         fit(X, missing(y[1:]))
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["linear_model.LogisticRegression", "linear_model.RidgeClassifier", "svm.LinearSVC"]
+    + ["linear_model.RidgeClassifierCV", "naive_bayes.GaussianNB", "naive_bayes.BernoulliNB"]
+    + [
+        "discriminant_analysis." + kind + "DiscriminantAnalysis" for kind in ("Linear", "Quadratic")
+    ],
+)
+def test_classes_of_strings_have_scikit_learns_dtype(name, rng):
+    X, y = rng.normal(size=(40, 2)), np.array(["yes", "no"] * 20, dtype=object)
+    module, kind = name.split(".")
+    theirs, ours = (
+        getattr(import_module(f"{library}.{module}"), kind)().fit(X, y)
+        for library in ("sklearn", "gpuml")
+    )
+    assert ours.classes_.dtype == theirs.classes_.dtype
+    assert ours.predict(X).dtype == theirs.predict(X).dtype
+    search = GridSearchCV(ours, {}, cv=2).fit(X, y)
+    assert search.predict(X).dtype == theirs.predict(X).dtype

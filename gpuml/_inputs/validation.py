@@ -6,6 +6,7 @@ on a device, are checked here, where they are, with the same types of error.
 
 import warnings
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -180,7 +181,11 @@ def check_classify(estimator: Any, X: Any, y: Any, sample_weight: Any = None) ->
         y = _check_y(y, multi_output=True, estimator=estimator)
     y = _check_labels(y)
     check_consistent_length(X, y)
-    return ClassData(X, encode(y), check_weight(sample_weight, X))
+    labels = encode(y)
+    # Classes of strings are objects or text, as scikit-learn's class has them.
+    if labels.classes.dtype == object and getattr(estimator, "_classes_as_text", False):
+        labels = replace(labels, classes=labels.classes.astype(str))
+    return ClassData(X, labels, check_weight(sample_weight, X))
 
 
 def _are_plain_labels(y):

@@ -116,6 +116,7 @@ class RidgeClassifier(LinearClassifier, RidgeEstimator, sk.RidgeClassifier):
     }
 
     _kind = ClassModels
+    _classes_as_text = True
     _of_sklearn = ("_label_binarizer",)
 
     def predict(self, X):

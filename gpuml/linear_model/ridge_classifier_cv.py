@@ -84,6 +84,8 @@ class RidgeClassifierCV(RidgeChoosing, LinearClassifier, sk.RidgeClassifierCV):
     (0.01, 0.96)
     """
 
+    _classes_as_text = True
+
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None, **params) -> Self:
         """Choose alpha and fit.
