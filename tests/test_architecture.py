@@ -84,8 +84,8 @@ RULES = {
     ),
     # What searches and estimators that search by themselves share.
     "gpuml.resampling": (
-        *(*ARRAYS, "gpuml.data", "gpuml.extending", "gpuml.metrics", "gpuml.protocol"),
-        *("sklearn.base", "sklearn.model_selection", "sklearn.utils"),
+        *(*ARRAYS, "gpuml._inputs.nulls", "gpuml.data", "gpuml.extending", "gpuml.metrics"),
+        *("gpuml.protocol", "sklearn.base", "sklearn.model_selection", "sklearn.utils"),
     ),
     # Rows that several holders have, as a batch with splits.
     "gpuml.divided": (

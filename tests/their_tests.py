@@ -44,8 +44,9 @@ MODULES = {
     "linear_model": {
         "test_coordinate_descent": "multi_task multitask",
         "test_bayes": "ard",
-        **dict.fromkeys(("test_least_angle", "test_omp")),
+        **dict.fromkeys(("test_huber", "test_least_angle", "test_omp", "test_quantile")),
     },
+    "naive_bayes": {"test_naive_bayes": None},
     "feature_selection": {
         **dict.fromkeys(("test_base", "test_chi2", "test_feature_select", "test_from_model")),
         **dict.fromkeys(("test_rfe", "test_sequential", "test_variance_threshold")),
@@ -104,6 +105,12 @@ OTHERWISE = {
     # They compare models that stop at a gap with those of Lasso, which do not.
     "test_1d_multioutput_enet_and_multitask_enet_cv",
     "test_1d_multioutput_lasso_and_multitask_lasso_cv",
+    # It expects that a fit which failed has changed `classes_`; ours leaves the estimator as it was.
+    "test_discretenb_provide_prior",
+    # They compare scikit-learn's model of sparse rows, at its tol, with ours, at the optimum.
+    *("test_huber_sample_weights", "test_huber_sparse"),
+    # A coefficient of 10 may be one unit of rounding more.
+    "test_quantile_toy_example",
     # It compares logistic models at the default tol to 7 digits: those that are fitted together
     # agree with those of a search by itself within tol. Ours compares them at a smaller one.
     "test_gridsearchcv_cross_val_predict_with_method",

@@ -1,10 +1,11 @@
-"""Holes of DataFrames as nan, the only kind that scikit-learn knows among text."""
+"""Missing values among text: of DataFrames they become nan, of labels they are refused."""
 
 from typing import Any
 
 import numpy as np
 
 from gpuml._arrays.frames import in_pandas
+from gpuml._sklearn import is_pandas_na, is_scalar_nan
 
 
 def with_nan(X: Any) -> Any:
@@ -27,6 +28,36 @@ def with_nan(X: Any) -> Any:
     if plain or not any(frame.get_column(name).null_count() for name in frame.columns):
         return X
     return in_pandas({name: _values(frame.get_column(name)) for name in frame.columns})
+
+
+def refuse_missing_labels(y: Any) -> None:
+    """Raise ValueError if None, nan or pandas.NA is among labels in CPU memory.
+
+    scikit-learn compares or sorts such labels, and tells what Python cannot compare; in a list of
+    strings, nan becomes the class "nan".
+    """
+    library = type(y).__module__.partition(".")[0]
+    if isinstance(y, list | tuple):
+        values = np.array(y, dtype=object)
+    elif isinstance(y, np.ndarray) or library in ("pandas", "polars", "pyarrow"):
+        values = np.asarray(y)
+    else:
+        return
+    if values.dtype != object or values.ndim != 1:
+        return
+    known = (str, int, np.integer)
+    others = [i for i, label in enumerate(values.tolist()) if not isinstance(label, known)]
+    missing = [i for i in others if _is_missing(values[i])]
+    if missing:
+        raise ValueError(
+            f"Input y contains NaN or None: {len(missing)} of {len(values)} labels are missing, "
+            f"the first in row {missing[0]}. Drop these rows: keep = pandas.notna(y), then X[keep] "
+            "and y[keep]."
+        )
+
+
+def _is_missing(label):
+    return label is None or is_pandas_na(label) or is_scalar_nan(label)
 
 
 def _of_pandas(X):

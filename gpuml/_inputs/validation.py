@@ -6,6 +6,7 @@ on a device, are checked here, where they are, with the same types of error.
 
 import warnings
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,6 +31,7 @@ from gpuml._arrays.labels import Encoded, encode
 from gpuml._arrays.ops import all_finite
 from gpuml._inputs.foreign_rows import as_float, foreign_matrix, foreign_target, target_of_numbers
 from gpuml._inputs.host_rows import FLOATS, host_floats, named_columns, naming_columns
+from gpuml._inputs.nulls import refuse_missing_labels
 from gpuml._inputs.output import register
 from gpuml._sklearn import _check_feature_names, _check_n_features, _check_sample_weight, _check_y
 from gpuml.data import Batch
@@ -167,6 +169,7 @@ def check_classify(estimator: Any, X: Any, y: Any, sample_weight: Any = None) ->
     """
     y = as_array(y)
     require_target(estimator, y)
+    refuse_missing_labels(y)
     # Strings of numbers count as numbers, as scikit-learn's classifiers have it.
     X = check_rows(estimator, X, reset=True, dtype=FLOATS)
     if _are_plain_labels(y):
@@ -178,7 +181,11 @@ def check_classify(estimator: Any, X: Any, y: Any, sample_weight: Any = None) ->
         y = _check_y(y, multi_output=True, estimator=estimator)
     y = _check_labels(y)
     check_consistent_length(X, y)
-    return ClassData(X, encode(y), check_weight(sample_weight, X))
+    labels = encode(y)
+    # Classes of strings are objects or text, as scikit-learn's class has them.
+    if labels.classes.dtype == object and getattr(estimator, "_classes_as_text", False):
+        labels = replace(labels, classes=labels.classes.astype(str))
+    return ClassData(X, labels, check_weight(sample_weight, X))
 
 
 def _are_plain_labels(y):

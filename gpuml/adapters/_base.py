@@ -18,6 +18,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin, is_classifier
 
 from gpuml._arrays import HOST, Place, as_array, is_cupyx_sparse, is_foreign, to_host
 from gpuml._arrays.small_arrays import small_arrays
+from gpuml._inputs.nulls import refuse_missing_labels
 from gpuml._inputs.validation import check_finite, unchanged_on_error
 from gpuml._persistence.travel import Travels, must_load_to_gpu
 from gpuml._settings.config import current_settings
@@ -114,6 +115,8 @@ class Adapter(Extension, Travels):
 
     def _fit_somewhere(self, method, call):
         X = self._rows(call.X)
+        if is_classifier(self):
+            refuse_missing_labels(call.rest.get("y"))
         row, place = self._engine_of_fit(X)
         if place is None:
             return self._fit_on_host(method, call, X)

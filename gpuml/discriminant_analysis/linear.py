@@ -107,6 +107,7 @@ class LinearDiscriminantAnalysis(ProbabilityClassifier, OnePass, sk.LinearDiscri
     )
     _instead = "covariance_estimator=None with shrinkage"
     _kind = ClassModels
+    _classes_as_text = True
     _of_sklearn = ("covariance_", "explained_variance_ratio_", "scalings_", "xbar_")
 
     @_fit_context(prefer_skip_nested_validation=False)

@@ -113,6 +113,7 @@ class QuadraticDiscriminantAnalysis(Posterior, sk.QuadraticDiscriminantAnalysis)
     """
 
     _accept_sparse = False
+    _classes_as_text = False
     _located_by = "means_"
 
     multifit_params = ("priors", "reg_param", "shrinkage", "solver", "store_covariance", "tol")

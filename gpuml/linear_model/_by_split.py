@@ -247,11 +247,11 @@ class Centred:
         return of_features, float(coef[-1] - self.mean @ of_features) if self.fit_intercept else 0.0
 
 
-def warn_late(n_late: int, n_models: int, more: str) -> None:
-    """Warn of models whose steps ended before the optimum; `more` says what may help."""
+def warn_late(n_late: int, n_models: int, advice: str) -> None:
+    """Warn of models whose steps ended before the optimum; `advice` says what may help."""
     if n_late:
         warnings.warn(
-            f"{n_late} of {n_models} models of a split did not converge. Increase {more}.",
+            f"{n_late} of {n_models} models of a split did not converge. {advice}.",
             ConvergenceWarning,
             stacklevel=2,
         )

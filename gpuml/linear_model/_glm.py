@@ -38,8 +38,8 @@ from gpuml.solvers.sparse_rows import SparseBatch
 USUAL_STEPS = 10
 # Texts of scikit-learn's warnings, which users and their tests look for.
 STOPPED = {
-    "lbfgs": "lbfgs failed to converge after {max_iter} iteration(s)",
-    "newton-cholesky": "Newton solver did not converge after {max_iter} iterations",
+    "lbfgs": "lbfgs failed to converge after {n_iter} iteration(s)",
+    "newton-cholesky": "Newton solver did not converge after {n_iter} iterations",
     "liblinear": "Liblinear failed to converge, increase the number of iterations",
     "saga": "The max_iter was reached which means the coef_ did not converge",
 }
@@ -298,7 +298,7 @@ def warn_if_stopped(estimator: Any, solved: Solved) -> None:
         return
     models = f" for {late.sum()} of {late.size} models" if late.size > 1 else ""
     solver = getattr(estimator, "solver", "liblinear")
-    said = STOPPED.get(solver, STOPPED["lbfgs"]).format(max_iter=estimator.max_iter)
+    said = STOPPED.get(solver, STOPPED["lbfgs"]).format(n_iter=solved.n_iter[late].max())
     warnings.warn(
         f"{said}{models}: the largest component of a gradient is "
         f"{solved.violation[late].max():.2g}, above tol={estimator.tol:g}. Increase max_iter, "

@@ -128,7 +128,7 @@ class HuberRegressor(LinearPredictor, BySplit, sk.HuberRegressor):
             attributes["epsilon"] = float(each["epsilon"])
             coef, intercept = data.model(model.coef)
             found.append(Found(coef, intercept, 2 * model.n_steps + 1, attributes))
-        warn_late(late, len(found), "max_iter, or scale the features (StandardScaler)")
+        warn_late(late, len(found), "Increase max_iter, or scale the features (StandardScaler)")
         return found
 
     def _attributes_of(self, folds, split, found):

@@ -105,7 +105,7 @@ class QuantileRegressor(LinearPredictor, BySplit, sk.QuantileRegressor):
                     attributes = {"n_iter_": model.n_steps}
                     of_part[i] = Found(coef, intercept, model.n_steps + 2, attributes)
                 late = sum(not model.converged for model in models)
-                advice = "alpha, or leave out features that depend on others"
+                advice = "Increase alpha, or leave out features that depend on others"
                 warn_late(late, len(models), advice)
         return found
 

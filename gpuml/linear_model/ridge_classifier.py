@@ -11,6 +11,7 @@ from sklearn.preprocessing import LabelBinarizer
 from gpuml._arrays import Array, device_of, move, namespace, place_of, to_host
 from gpuml._sklearn import StrOptions
 from gpuml.data import Batch, Folds, Partition, row_indices, take, whole
+from gpuml.linear_model._base import SEVERAL_LABELS
 from gpuml.linear_model._class_models import class_counts
 from gpuml.linear_model._classifier import LinearClassifier, weights_of_classes
 from gpuml.linear_model._engines import CUML_SOLVERS
@@ -115,6 +116,7 @@ class RidgeClassifier(LinearClassifier, RidgeEstimator, sk.RidgeClassifier):
     }
 
     _kind = ClassModels
+    _classes_as_text = True
     _of_sklearn = ("_label_binarizer",)
 
     def predict(self, X):
@@ -135,7 +137,7 @@ class RidgeClassifier(LinearClassifier, RidgeEstimator, sk.RidgeClassifier):
         return super().predict(X)
 
     def _needs_sklearn(self, X: Any, y: Any = None) -> str | None:
-        return "several labels per row" if is_table(y) else super()._needs_sklearn(X, y)
+        return SEVERAL_LABELS if is_table(y) else super()._needs_sklearn(X, y)
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
         """Check the rows of a search and move them to their compute device.

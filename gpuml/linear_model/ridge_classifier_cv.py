@@ -8,6 +8,7 @@ from sklearn import linear_model as sk
 from gpuml._arrays import is_sparse, namespace, to_host
 from gpuml._sklearn import _fit_context
 from gpuml.data import UnfittableSplits, row_indices, take, whole
+from gpuml.linear_model._base import SEVERAL_LABELS
 from gpuml.linear_model._classifier import LinearClassifier
 from gpuml.linear_model._input import class_batch
 from gpuml.linear_model.ridge_classifier import (
@@ -83,6 +84,8 @@ class RidgeClassifierCV(RidgeChoosing, LinearClassifier, sk.RidgeClassifierCV):
     (0.01, 0.96)
     """
 
+    _classes_as_text = True
+
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None, **params) -> Self:
         """Choose alpha and fit.
@@ -135,7 +138,7 @@ class RidgeClassifierCV(RidgeChoosing, LinearClassifier, sk.RidgeClassifierCV):
 
     def _needs_host(self, X, y=None):
         if is_table(y):
-            return "several labels per row"
+            return SEVERAL_LABELS
         if is_sparse(X):
             return "sparse X"
         return "scoring and cv=None" if self.scoring is not None and self.cv is None else None

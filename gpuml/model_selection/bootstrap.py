@@ -40,7 +40,7 @@ SIDE_BY_SIDE, MOMENT_BYTES = 16, 2**30
         "random_state": ["random_state"],
         "params": [dict, None],
     },
-    prefer_skip_nested_validation=True,
+    prefer_skip_nested_validation=False,
 )
 def bootstrap_score(
     estimator,

@@ -48,7 +48,7 @@ _CONSTRAINTS: dict = {
 
 @validate_params(
     _CONSTRAINTS | {"param_name": [str], "param_range": ["array-like"]},
-    prefer_skip_nested_validation=True,
+    prefer_skip_nested_validation=False,
 )
 def validation_curve(
     estimator,
@@ -134,7 +134,7 @@ def validation_curve(
         "random_state": ["random_state"],
         "return_times": ["boolean"],
     },
-    prefer_skip_nested_validation=True,
+    prefer_skip_nested_validation=False,
 )
 def learning_curve(
     estimator,

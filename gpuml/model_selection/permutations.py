@@ -54,7 +54,7 @@ NAME = "permutation_test_score"
         "scoring": [str, callable, None],
         "params": [dict, None],
     },
-    prefer_skip_nested_validation=True,
+    prefer_skip_nested_validation=False,
 )
 def permutation_test_score(
     estimator,

@@ -33,6 +33,7 @@ class Posterior(Travels, Grid):
     """
 
     _accept_sparse = True
+    _classes_as_text = True
 
     # What `score` returns, so that a search can score all models at once.
     multifit_score = "accuracy"

@@ -27,6 +27,7 @@ from gpuml._arrays import (
     to_host,
 )
 from gpuml._arrays.labels import are_labels, encode
+from gpuml._inputs.nulls import refuse_missing_labels
 from gpuml.data import (
     AnySplit,
     FoldLabels,
@@ -51,6 +52,7 @@ def check_splitter(cv: Any, y: Any, *, classifier: bool) -> Any:
     """
     if not classifier:
         return check_cv(cv)
+    refuse_missing_labels(y)
     if _are_labels(y):
         # Integers are labels whatever their values.
         return check_cv(cv, np.asarray([0, 1]), classifier=True)

@@ -63,6 +63,7 @@ def minimise(
     strong_first = np.argsort(-l2.max(axis=(1, 2)), kind="stable")
     W, violation = np.empty(start.shape), np.empty(shape[:2])
     n_iter = np.zeros(shape[:2], dtype=np.int32)
+    stalled = np.zeros(shape[:2], dtype=bool)
 
     def fit(split):
         with quiet():
@@ -71,13 +72,13 @@ def minimise(
             for c in strong_first:
                 model = _Model(rows, l2[c, split, :], used[c, split, :])
                 found = begin, *_ = model.minimise(begin, tol, max_iter)
-                W[c, split, 0, :], violation[c, split], n_iter[c, split] = found
+                W[c, split, 0, :], violation[c, split], n_iter[c, split], stalled[c, split] = found
 
     for _ in ordered_map(fit, range(shape[1]), data.threads):
         pass
     if data.advance is not None:
         data.advance(data.n_rows * int(n_iter.max(initial=0)))
-    return Solved(W, violation, n_iter, np.zeros(shape[:2], dtype=bool))
+    return Solved(W, violation, n_iter, stalled)
 
 
 @dataclass(frozen=True)
@@ -126,8 +127,13 @@ class _Model:
     l2: np.ndarray
     used: np.ndarray
 
-    def minimise(self, w: np.ndarray, tol: float, max_iter: int) -> tuple[np.ndarray, float, int]:
-        """The minimum (q,), the largest component of the gradient there, and the steps to it."""
+    def minimise(
+        self, w: np.ndarray, tol: float, max_iter: int
+    ) -> tuple[np.ndarray, float, int, bool]:
+        """The minimum (q,), the largest component of the gradient there, and the steps to it.
+
+        And whether these had come down to rounding before the gradient was small enough.
+        """
         w = w * self.used
         z, g = self._at(w)
         curvature = self.rows.curvatures(z)
@@ -139,14 +145,14 @@ class _Model:
             slope = float(g @ step)
             is_done = size <= tol and -slope <= 2 * ENOUGH * tol**2
             if is_done or (waited >= PATIENCE and -slope <= EPS):
-                return w, size, n_iter
+                return w, size, n_iter, not is_done
             w = w + self._length(w, z, step, slope) * step
             z, g = self._at(w)
             size = float(np.abs(g).max())
             best, waited = min(best, size), 0 if size < GAIN * best else waited + 1
             before, curvature = curvature, self.rows.curvatures(z)
             H = self._updated(H, before, curvature)
-        return w, size, max_iter
+        return w, size, max_iter, False
 
     def _at(self, w):
         """Margins (n,) and the gradient (q,)."""

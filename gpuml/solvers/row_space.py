@@ -5,6 +5,7 @@ orthonormal rows of Q, they are ``v Q``, and v is the minimum of the same loss a
 rows Z, which have no more columns than there are rows. X is read for its inner products
 ``X X' = U diag(d) U'``, which give ``Z = U diag(d)^1/2`` for all candidates and splits, and once
 more for the coefficients. Columns of Z are orthogonal, so that variances alone make good steps.
+Of several minima of models without a penalty and an intercept, that one has the least norm.
 
 Squares cost digits where values of d differ much. Directions without rows are left out; where
 others are so small that they would not be accurate, there is no such space, and X is read instead.
@@ -39,16 +40,14 @@ STEPS_OF_SPECTRUM = 30
 def has_none(data: LossRows, penalty: Penalty, memory: int) -> bool:
     """Whether rows are no array of more features than rows where work is done, or none that fits.
 
-    Rows of float32 are copied in float64. Without a penalty there are other minima, or none.
+    Rows of float32 are copied in float64.
     """
     design = data.design
     if not isinstance(design, Dense) or design.shape[0] >= design.shape[1]:
         return True
     if place_of(design.X) != data.place:
         return True
-    if design.itemsize < 8 and 8 * design.n_entries > memory:
-        return True
-    return float(namespace(penalty.l2).min(penalty.l2[..., 0])) <= 0
+    return design.itemsize < 8 and 8 * design.n_entries > memory
 
 
 def passes_before(data: LossRows, shape: tuple[int, ...], costs: Any, *, newton: bool) -> int:

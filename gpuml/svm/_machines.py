@@ -127,7 +127,7 @@ class LinearMachine(LossEstimator, BySplit):
             for i, vectors in zip(some, zip(*paths, strict=True), strict=True):
                 found[i] = _model(vectors, share, rows.X.shape[1])
         late = sum(not one.attributes.pop("converged") for one in found)
-        warn_late(late, len(found), "tolerance: scale the features (StandardScaler)")
+        warn_late(late, len(found), "Scale the features (StandardScaler)")
         return found
 
 

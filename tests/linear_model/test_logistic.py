@@ -12,6 +12,8 @@ from sklearn.preprocessing import StandardScaler
 
 import gpuml
 from gpuml.linear_model import LogisticRegression
+from gpuml.linear_model._glm import warn_if_stopped
+from gpuml.solvers.lbfgs import Solved
 
 TIGHT = {"tol": 1e-10, "max_iter": 2000}
 
@@ -328,6 +330,14 @@ def test_stopping_early_warns_and_says_what_to_do(rng):
     with pytest.warns(ConvergenceWarning, match=r"failed to converge.*[\s\S]*Increase max_iter"):
         model = LogisticRegression(max_iter=1, tol=1e-12).fit(X, y)
     assert model.n_iter_ == [1]
+
+
+@pytest.mark.parametrize("solver", ["lbfgs", "newton-cholesky"])
+def test_the_warning_tells_the_iterations_that_were_taken(solver):
+    n_iter = np.array([[4, 7, 9]])
+    solved = Solved(None, np.array([[1.0, 1.0, 0.0]]), n_iter, np.zeros((1, 3), dtype=bool))
+    with pytest.warns(ConvergenceWarning, match=r"after 7 iteration.* for 2 of 3 models"):
+        warn_if_stopped(LogisticRegression(solver=solver, max_iter=100), solved)
 
 
 def test_a_warm_start_goes_on_where_the_last_fit_ended(rng):

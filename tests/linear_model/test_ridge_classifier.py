@@ -8,8 +8,9 @@ from sklearn.model_selection import GridSearchCV as SkGridSearchCV
 from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold
 
 from gpuml import set_config
-from gpuml.linear_model import RidgeClassifier
+from gpuml.linear_model import RidgeClassifier, RidgeClassifierCV
 from gpuml.model_selection import GridSearchCV
+from gpuml.multioutput import MultiOutputClassifier
 from gpuml.testing import LAW_RTOL
 
 NAMES = np.array(["ash", "beech", "cedar", "dogwood"])
@@ -159,8 +160,12 @@ def test_device_data_for_sklearns_solvers_is_an_error(library, rng):
     X, y, _ = problem(rng)
     with pytest.raises(ValueError, match="solver='lsqr'.*data in CPU memory"):
         fit(RidgeClassifier(solver="lsqr"), library, X, y)
-    with pytest.raises(ValueError, match="several labels.*data in CPU memory"):
-        fit(RidgeClassifier(), library, X, np.stack([y == 0, y == 1], axis=1).astype(int))
+    Y = np.stack([y == 0, y == 1], axis=1).astype(int)
+    for model in (RidgeClassifier(), RidgeClassifierCV()):
+        with pytest.raises(ValueError, match="several labels.*data in CPU memory.*MultiOutputClas"):
+            fit(model, library, X, Y)
+        there = fit(MultiOutputClassifier(model), library, X, Y).predict(library.asarray(X))
+        np.testing.assert_array_equal(library.to_numpy(there), model.fit(X, Y).predict(X))
 
 
 def test_errors(rng):

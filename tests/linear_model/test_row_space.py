@@ -4,7 +4,12 @@ import numpy as np
 import pytest
 
 from gpuml._arrays import to_host
-from gpuml.linear_model import LogisticRegression, PoissonRegressor
+from gpuml.linear_model import (
+    GammaRegressor,
+    LogisticRegression,
+    PoissonRegressor,
+    TweedieRegressor,
+)
 from gpuml.model_selection import GridSearchCV
 from gpuml.solvers import row_space
 
@@ -124,3 +129,15 @@ def test_models_that_take_many_passes_go_on_in_the_space_of_the_rows(rng, monkey
     found = estimator.fit(X, y)
     assert found.n_iter_ > 5
     close(found.coef_, expected, 1e-7)
+
+
+@pytest.mark.parametrize("kind", ["as drawn", "centred", "repeated", "other units"])
+@pytest.mark.parametrize(
+    "estimator", [PoissonRegressor(), GammaRegressor(), TweedieRegressor(power=1.5)]
+)
+def test_without_a_penalty_the_minimum_has_the_least_norm(estimator, kind, rng):
+    X = ROWS[kind](rng.normal(size=(N_ROWS, N_FEATURES)))
+    # Of all models that predict the means y, this is the one in the space of the rows.
+    w = X.T @ np.linalg.lstsq(X @ X.T, rng.uniform(-1.0, 1.0, N_ROWS), rcond=None)[0]
+    tight = {"alpha": 0.0, "fit_intercept": False, "tol": 1e-12, "max_iter": 1000}
+    close(estimator.set_params(**tight).fit(X, np.exp(X @ w)).coef_, w, 1e-7)

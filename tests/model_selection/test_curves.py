@@ -11,6 +11,7 @@ from sklearn.tree import DecisionTreeRegressor
 
 import gpuml.model_selection as ours
 from gpuml._arrays import HOST, device_of
+from gpuml._sklearn import InvalidParameterError
 from gpuml.feature_selection import SelectKBest, f_regression
 from gpuml.linear_model import Lasso, LogisticRegression, Ridge
 from gpuml.model_selection.evaluate import Evaluator
@@ -194,6 +195,7 @@ def test_permutations(library, model, theirs, options, grouped, numbers):
 @pytest.mark.parametrize(
     "model", [Ridge(), DecisionTreeRegressor(max_depth=2, random_state=0)], ids=["", "tree"]
 )
+@pytest.mark.filterwarnings("ignore:The groups parameter is ignored")
 def test_permutations_of_a_generator_are_those_of_any_library(library, model, grouped, numbers):
     X, y = numbers
     groups = np.arange(len(y)) % 5 if grouped else None
@@ -278,3 +280,24 @@ def test_what_is_refused(numbers):
         ours.validation_curve(Ridge(), X, y, param_name="no_such", param_range=[1])
     with pytest.raises(ValueError, match="alpha"):
         ours.cross_val_predict(Ridge(alpha=-1), X, y)
+
+
+@pytest.mark.parametrize("wrong", ["scoring", "estimator"])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("learning_curve", {"error_score": "raise"}),
+        ("validation_curve", {"param_name": "tol", "param_range": [1.0], "error_score": "raise"}),
+        ("permutation_test_score", {"n_permutations": 2}),
+        ("bootstrap_score", {"n_resamples": 2}),
+    ],
+)
+def test_values_that_are_not_allowed_raise_scikit_learns_error(name, options, wrong, numbers):
+    X, y = numbers
+    estimator, scoring = LogisticRegression(), "accuracy"
+    if wrong == "estimator":
+        estimator.C = -1.0
+    else:
+        scoring = "no_such_scorer"
+    with pytest.raises(InvalidParameterError, match="The '(C|scoring)' parameter of"):
+        getattr(ours, name)(estimator, X, y > y.mean(), scoring=scoring, **options)

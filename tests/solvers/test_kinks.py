@@ -65,6 +65,13 @@ def test_the_minimum_is_that_of_other_steps(rng, model, weighted, solved, monkey
     assert n_iter <= 60
 
 
+def test_steps_that_came_down_to_rounding_end_without_a_warning(rng):
+    X, y = problem(rng, MODELS[1])
+    # Warnings are errors here: more steps could not help.
+    search = GridSearchCV(LinearSVC(tol=1e-300, max_iter=1000), {"C": [0.1, 300.0]}).fit(X, y)
+    assert search.best_estimator_.n_iter_ < 100
+
+
 @each_model
 def test_no_step_away_from_the_minimum_leads_down(rng, model):
     X, y = problem(rng, model)
