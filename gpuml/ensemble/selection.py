@@ -66,7 +66,7 @@ class EnsembleSelection:
         """
         P, names = stacked(predictions)
         if names != self.names:
-            raise ValueError(f"predictions are of {names}, and the ensemble is of {self.names}.")
+            raise ValueError(f"predictions are from {names}, but the ensemble has {self.names}.")
         place = place_of(P)
         return place.xp.tensordot(move(self.weights, place), P, axes=1)
 

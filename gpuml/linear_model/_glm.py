@@ -302,7 +302,7 @@ def warn_if_stopped(estimator: Any, solved: Solved) -> None:
     warnings.warn(
         f"{said}{models}: the largest component of a gradient is "
         f"{solved.violation[late].max():.2g}, above tol={estimator.tol:g}. Increase max_iter, "
-        "scale the features (StandardScaler), or ask for less with a larger tol.",
+        "scale the features (StandardScaler), or use a larger tol.",
         ConvergenceWarning,
         stacklevel=5,
     )

@@ -128,7 +128,7 @@ class ConformalRegressor(Travels, MetaEstimatorMixin, RegressorMixin, BaseEstima
         """
         X, y = as_array(X), as_array(y)
         if getattr(y, "ndim", 1) != 1:
-            raise ValueError("ConformalRegressor has intervals of one target: y must be 1-D.")
+            raise ValueError("ConformalRegressor needs one target: y must be 1-D.")
         cv = self.cv
         if cv is None and self.method == "split":
             n_train = 3 * _num_samples(X) // 4
@@ -215,7 +215,7 @@ class ConformalRegressor(Travels, MetaEstimatorMixin, RegressorMixin, BaseEstima
         if rank > n:
             raise ValueError(
                 f"Coverage {coverage} needs {math.ceil(coverage / (1 - coverage))} residuals, and "
-                f"there are {n}: hold out more rows, or ask for less."
+                f"there are {n}: hold out more rows, or lower coverage."
             )
         if self.method in ("base", "split"):
             middle, half = self.predict(X), xp.sort(residuals)[rank - 1]

@@ -187,7 +187,7 @@ def reads_table(job: Job) -> bool:
 
 
 def check_columns(job: Job) -> None:
-    """Raise a ValueError for rows in files with columns that are no numbers, if no step reads them.
+    """Raise a ValueError for rows in files with text columns that no step reads.
 
     Other rows are checked when they are fitted.
     """
@@ -214,8 +214,10 @@ def why_not_divided(job: Job) -> str | None:
     in_files = isinstance(job.X, StoredRows) and isinstance(found, AffinePipeline)
     if not (found.multifit_divided or in_files):
         if getattr(found, "table", None) is not None:
-            return "the levels and holes of a table are found where all of its rows are"
-        return f"{model_name(job.estimator)} does not say multifit_divided"
+            return (
+                "finding the categories and missing values of a table needs all rows in one place"
+            )
+        return f"{model_name(job.estimator)} does not set multifit_divided"
     if hasattr(job.X, "nnz"):
         return "X is sparse"
     if job.task.return_estimator:
@@ -223,7 +225,7 @@ def why_not_divided(job: Job) -> str | None:
     scorer = job.task.scorer
     scorers = scorer._scorers.values() if isinstance(scorer, _MultimetricScorer) else [scorer]
     unknown = [each for each in scorers if batch_scorer(each) is None]
-    return f"the score {unknown[0]} is of predictions in one place" if unknown else None
+    return f"the score {unknown[0]} needs all predictions in one place" if unknown else None
 
 
 def model_name(estimator: Any) -> str:

@@ -32,8 +32,8 @@ __all__ = ["Placed", "Table", "place"]
 # Dask's setting: bytes of chunks of a collection that stay on workers.
 MEMORY = "gpuml.memory"
 NOT_IN_PASSES = (
-    f"{MEMORY} (or memory=) has no effect on X, whose chunks have text, are sparse or on GPUs: all "
-    "of them stay on workers. Encode X before, or leave the setting out."
+    f"{MEMORY} (or memory=) has no effect on chunks that hold text, are sparse or on GPUs: all "
+    "chunks of X stay on the workers. Encode X first, or leave the setting out."
 )
 
 # ---------------------------------------------------------------- tables

@@ -246,9 +246,7 @@ def test_a_worker_that_is_stopped_is_named(client, rows, said):
     with meanwhile(search.fit, *rows) as fit:
         wait_until(lambda: any(client.processing().values()))
         with standing_still(client, 1) as address:
-            wait_until(
-                lambda: f"{address}, which has tasks that are waited for, is silent" in said()
-            )
+            wait_until(lambda: f"{address}, which runs tasks that gpuml needs, is silent" in said())
     assert fit.error is None
     assert "worker-ttl" in said()
     name = "mean_test_score"
