@@ -95,6 +95,8 @@ def words_of_reasons(reasons: Sequence[str], n_fits: int, why: str) -> str:
     """The reasons why candidates were not fitted together, and how they are fitted instead."""
     if not reasons:
         return ""
+    # What some candidates were told in addition includes what all were told.
+    reasons = [r for r in reasons if not any(each.startswith(f"{r}; ") for each in reasons)]
     text = "; ".join(reasons[:MOST_REASONS])
     if len(reasons) > MOST_REASONS:
         text += f"; and {len(reasons) - MOST_REASONS} more reasons"
