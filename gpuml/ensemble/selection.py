@@ -130,8 +130,8 @@ def select_ensemble(
     Raises
     ------
     ValueError
-        If predictions differ in shape, contain nan or inf, or have another number of rows than y,
-        or if a score is nan.
+        If predictions differ in shape, contain NaN or infinity, or have another number of rows
+        than y, or if a score is nan.
 
     See Also
     --------

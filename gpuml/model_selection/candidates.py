@@ -320,7 +320,7 @@ class Plan(Stepwise):
 
     @property
     def runs(self) -> tuple[Step, ...]:
-        """The steps, where consecutive steps that were done alike are one."""
+        """The steps; consecutive steps that were done in the same way are joined."""
         alike = groupby(self.steps, lambda step: (step.place, step.why, step.reasons))
         return tuple(
             Step(total(s.n_fits for s in run), total(s.n_passes for s in run), *key)

@@ -62,13 +62,13 @@ class ConformalRegressor(Travels, MetaEstimatorMixin, RegressorMixin, BaseEstima
     residuals_ : array of shape (n_held_out,)
         Absolute residuals, split after split, on the device of X.
     n_features_in_ : int
-        Where `estimator_` has it.
+        If `estimator_` has it.
 
     Raises
     ------
     ValueError
         From `fit`, for several targets, rows that are held out twice, and ``"split"`` with several
-        splits; from `predict_interval`, where there are too few residuals for the coverage.
+        splits; from `predict_interval`, if there are too few residuals for the coverage.
 
     See Also
     --------
@@ -108,7 +108,7 @@ class ConformalRegressor(Travels, MetaEstimatorMixin, RegressorMixin, BaseEstima
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X, y, **params) -> Self:
-        """Fit models of all training parts, and that of all rows.
+        """Fit the models of all training sets, and the model of all rows.
 
         Parameters
         ----------
@@ -180,7 +180,7 @@ class ConformalRegressor(Travels, MetaEstimatorMixin, RegressorMixin, BaseEstima
         Returns
         -------
         y : array of shape (n_samples,)
-            Of `estimator_`.
+            Predictions of `estimator_`, on the device of X.
         """
         check_is_fitted(self)
         model: Any = self.estimator_
@@ -193,12 +193,12 @@ class ConformalRegressor(Travels, MetaEstimatorMixin, RegressorMixin, BaseEstima
         ----------
         X : array-like of shape (n_samples, n_features)
         coverage : float, default=0.9
-            How much of new rows is to be covered.
+            Share of new rows that the intervals should cover.
 
         Returns
         -------
         lower, upper : arrays of shape (n_samples,)
-            Where predictions are.
+            On the device of the predictions.
 
         Raises
         ------
