@@ -214,9 +214,7 @@ def why_not_divided(job: Job) -> str | None:
     in_files = isinstance(job.X, StoredRows) and isinstance(found, AffinePipeline)
     if not (found.multifit_divided or in_files):
         if getattr(found, "table", None) is not None:
-            return (
-                "finding the categories and missing values of a table needs all rows in one place"
-            )
+            return "categories and missing values of a table are found where all its rows are"
         return f"{model_name(job.estimator)} does not set multifit_divided"
     if hasattr(job.X, "nnz"):
         return "X is sparse"

@@ -501,7 +501,7 @@ class ReadsRows(Ridge):
         (
             make_pipeline(SimpleImputer(), Ridge()),
             None,
-            "finding categories and missing values of a table",
+            "categories and missing values of a table are found",
         ),
     ],
 )

@@ -346,7 +346,7 @@ def test_resources_that_tasks_which_wait_have_are_named(said):
 
     with started(1, resources={"GPU": 1}) as cluster, Client(cluster) as client:
         task = client.submit(outer, resources={"GPU": 1})
-        with pytest.raises(ClusterError, match=r"\['GPU'\] are held by tasks that wait"):
+        with pytest.raises(ClusterError, match=r"\['GPU'\] are held by tasks that are waiting"):
             task.result(timeout=SECONDS)
 
 
