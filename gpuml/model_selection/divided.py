@@ -138,8 +138,9 @@ class StoredEvaluator(DividedEvaluator):
         for position in positions:
             reason = self.refused[position].reason
             (group,) = self.groups([candidates[position]]) or (None,)
-            if group is None or reason.startswith(NeedsAllRows.__name__):
-                self._refuse_all(reason)
+            prefix = f"{NeedsAllRows.__name__}: "
+            if group is None or reason.startswith(prefix):
+                self._refuse_all(reason.removeprefix(prefix))
             alone = Group(group.shared, group.varying, [position])
             ((_, results),) = self.fit_group(alone) or ((position, None),)
             found.append(self._failed(self.refused[position]) if results is None else results)
@@ -161,7 +162,7 @@ class StoredEvaluator(DividedEvaluator):
 
     def _refuse_all(self, why: str) -> NoReturn:
         raise NeedsAllRows(
-            f"Rows in files are fitted and scored from sums over them, and {why.rstrip('.')}. "
+            f"Rows in files are fitted and scored from sums over them, but {why.rstrip('.')}. "
             f"{in_memory(self._stored)}"
         )
 
