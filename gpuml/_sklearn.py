@@ -140,7 +140,7 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(MODULES[name]), name)
     except (ImportError, AttributeError) as error:
         raise ImportError(
-            f"gpuml needs {name!r} of {MODULES[name]}, and scikit-learn {sklearn.__version__} has "
-            "none. Install a release that this gpuml was tried with: "
+            f"gpuml needs {name!r} of {MODULES[name]}, which scikit-learn {sklearn.__version__} "
+            "does not have. Install a version that this gpuml supports: "
             "pip install 'scikit-learn>=1.9,<1.10'."
         ) from error

@@ -181,10 +181,10 @@ def _ending(path):
         ending = _split(stem)[1] + ending
     if ending != SKOPS_SUFFIX and ending not in PICKLED:
         raise ValueError(
-            f"{path} ends in {ending!r}, as no file of a model does. Use .skops, or .joblib or "
-            f".pkl, whose files run code when they are loaded; {', '.join(COMPRESSIONS)} may "
-            "follow these two. joblib.load reads a file of joblib or pickle under any name; "
-            "gpuml.as_sklearn gives models that can be converted to ONNX."
+            f"{path} ends in {ending!r}, which is not the suffix of a model. Use .skops, or "
+            ".joblib or .pkl, whose files run code when they are loaded. One of "
+            f"{', '.join(COMPRESSIONS)} may follow these two. joblib.load reads joblib and pickle "
+            "files of any name; gpuml.as_sklearn gives models that can be converted to ONNX."
         )
     return ending
 
@@ -199,8 +199,8 @@ def _load_skops(path, trusted):
     unknown = sorted(set(skops.get_untrusted_types(file=path)) - set(trusted))
     if unknown:
         raise ValueError(
-            f"{path} holds types that gpuml does not know: {unknown}. If you know them and who "
-            f"wrote the file, use gpuml.load(path, trusted={unknown})."
+            f"{path} holds types that gpuml does not know: {unknown}. If you know them and trust "
+            f"the author of the file, use gpuml.load(path, trusted={unknown})."
         )
     return skops.load(path, trusted=trusted)
 

@@ -263,11 +263,11 @@ def _fit_rows(rows: DividedRows, estimator, weighted, filters):
         except ValueError as error:
             if not get_tags(estimator).input_tags.allow_nan:
                 raise
-            # Sums over rows take no missing values, but this estimator does. What it refuses, it
+            # Sums do not support missing values, but this estimator does. What it refuses, it
             # refuses also without them, and then the rows stay where they are.
             filled = replace(rows, shares=rows.shares.map(_zeros_for_missing))
             fit_divided(estimator, filled, weighted=weighted)
-            raise NeedsAllRows("Sums over rows take no missing values.") from error
+            raise NeedsAllRows("Sums over rows do not support missing values.") from error
     return moved(fitted, HOST), found
 
 

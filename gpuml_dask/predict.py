@@ -209,7 +209,7 @@ def score(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
     -------
     score : float
         The same as ``model.score`` for all rows at once: sums over the blocks are added. For other
-        metrics, such as "roc_auc", targets and what the model says come to this process, not X.
+        metrics, such as "roc_auc", targets and predictions come to this process, but not X.
 
     Raises
     ------

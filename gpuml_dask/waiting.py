@@ -52,9 +52,9 @@ def check_client(client: Client) -> None:
     """Raise an error for a client that cannot be waited for."""
     if not hasattr(client, "scatter"):  # a cluster, an address
         raise TypeError(
-            f"client must be a distributed.Client, got {type(client).__name__}. What is put on "
-            "workers goes with the client, so open one, client = Client(address or cluster), and "
-            "keep it open."
+            f"client must be a distributed.Client, got {type(client).__name__}. Data "
+            "on workers is released with its client, so open one, "
+            "client = Client(address or cluster), and keep it open."
         )
     if client.asynchronous:
         raise ClusterError(
@@ -79,8 +79,8 @@ def in_touch(client: Client) -> Iterator[None]:
         check_client(client)
         if isinstance(error, (ClosedClientError, CommClosedError)) or client.status != "running":
             raise ClusterError(
-                f"The client or its scheduler went away: {error}. Open a client of a scheduler "
-                "that runs, Client(...), and call again."
+                f"The client or its scheduler went away: {error}. Connect to a running "
+                "scheduler, Client(...), and call again."
             ) from error
         raise
 
@@ -172,7 +172,7 @@ def workers_there(
             waited = time.monotonic() - began
             if waited > limit:
                 raise ClusterError(
-                    f"{trouble} for {limit:g} seconds. See that the cluster has workers "
+                    f"{trouble} for {limit:g} seconds. Check that the cluster has workers "
                     "(cluster.scale(...), or their logs), and call again; or allow more time: "
                     f"dask.config.set({{'{PATIENCE}': '10 minutes'}})."
                 )
@@ -205,9 +205,7 @@ def _look_at_workers(client):
     states = sorted({fact["status"] for fact in facts.values()})
     all_of = f" (all {len(facts)} are {' or '.join(states)})" if facts else ""
     if known and not facts:
-        all_of = (
-            f" among {sorted(map(str, asked_workers()))}, which are asked for; there are {known}"
-        )
+        all_of = f" among {sorted(map(str, asked_workers()))}, which you chose; there are {known}"
     return facts, f"There was no running worker{all_of}"
 
 
@@ -228,7 +226,7 @@ def ask(client: Client, question: Callable[..., Any], **settings: Any) -> Any:
         if time.monotonic() - began < ANSWER_SECONDS:
             raise  # raised by the coroutine itself
         raise NoAnswer(
-            f"There was no answer of the cluster for {ANSWER_SECONDS:g} s. See that its scheduler "
+            f"The cluster did not answer for {ANSWER_SECONDS:g} s. Check that its scheduler "
             "and its workers run, and that they can reach each other."
         ) from error
 
@@ -271,9 +269,9 @@ class Wait:
         if now - self._at_work > self._limit:
             reasons = " ".join(seconds) or "No worker has them."
             raise ClusterError(
-                f"Nothing was computed on the cluster for {self._limit:g} s while {self._what} "
-                f"were waited for. {reasons} See that there are workers, with the resources that "
-                "tasks ask for."
+                f"Nothing was computed on the cluster for {self._limit:g} s while gpuml_dask "
+                f"waited for {self._what}. {reasons} Check that there are workers with the "
+                "resources that tasks require."
             )
 
 
@@ -298,7 +296,7 @@ def _question(keys):
             elif task.state == "no-worker":
                 asked = {**task.resource_restrictions} if task.resource_restrictions else {}
                 limits = {*(task.worker_restrictions or ()), *(task.host_restrictions or ())}
-                why = f"ask for the resources {asked}" if asked else f"are for {sorted(limits)}"
+                why = f"require the resources {asked}" if asked else f"are for {sorted(limits)}"
                 why = why if asked or limits else "find none that runs"
                 reasons[f"No worker may take tasks that {why}."] = 0.0
             elif task.state == "queued":
@@ -322,7 +320,7 @@ def _question(keys):
                 ttl = dask_scheduler.worker_ttl
                 then = f"after {ttl:g} s" if ttl else "never"
                 reasons[
-                    f"{name}, which has tasks that are waited for, is silent. Dask takes it for "
+                    f"{name}, which runs tasks that gpuml needs, is silent. Dask declares it "
                     f"dead {then} (distributed.scheduler.worker-ttl)."
                 ] = silent
             if runs:
@@ -332,7 +330,7 @@ def _question(keys):
             elif held:
                 reasons[
                     f"On worker {worker.address} the resources {sorted(held)} are held by tasks "
-                    "that wait themselves."
+                    "that are waiting themselves."
                 ] = 0.0
             else:
                 is_at_work = True
@@ -381,7 +379,7 @@ def answers(client: Client, futures: Sequence[Future], what: str) -> list[Any]:
         check_client(client)
         raise ClusterError(
             f"Chunks of the data were lost with their worker, or the scheduler was restarted "
-            f"({error}). Make them again and call again."
+            f"({error}). Compute them again, and call again."
         ) from error
     finally:
         release(futures)

@@ -179,7 +179,9 @@ def test_a_file_that_was_cut_anywhere_is_found_out_and_named(folder):
     whole = path.read_bytes()
     for length in range(len(whole)):
         path.write_bytes(whole[:length])
-        with pytest.raises(ValueError, match=f"{path}.* cut short .*Delete it; its work"):
+        with pytest.raises(
+            ValueError, match=f"{path}.* truncated .*Delete it; the search then repeats its work"
+        ):
             checkpoint.get("unit")
     path.write_bytes(whole)
     assert checkpoint.get("unit") == [{"test_scores": 0.25}]
@@ -195,7 +197,7 @@ def test_a_changed_byte_is_found_out(folder, rng):
         with pytest.raises(ValueError, match=str(path)):
             checkpoint.get("unit")
     path.write_bytes(whole + b"more")
-    with pytest.raises(ValueError, match="cut short or changed"):
+    with pytest.raises(ValueError, match="truncated or changed"):
         checkpoint.get("unit")
 
 
@@ -203,7 +205,7 @@ def test_a_torn_manifest_is_named(folder):
     Checkpoint(folder).open(MANIFEST)
     path = folder / "search" / "manifest.json"
     path.write_bytes(path.read_bytes()[:-10])
-    with pytest.raises(ValueError, match=r"manifest\.json was cut short .*Delete the folder"):
+    with pytest.raises(ValueError, match=r"manifest\.json was truncated .*Delete the folder"):
         Checkpoint(folder).open(MANIFEST)
 
 
@@ -214,13 +216,13 @@ def test_a_file_of_another_search_or_unit_is_named(folder, tmp_path):
     other.put("unit", [{"test_scores": 2.0}])
     (path,), (foreign,) = files(folder), files(tmp_path / "other")
     path.write_bytes(foreign.read_bytes())
-    with pytest.raises(ValueError, match=f"{path} is of another search"):
+    with pytest.raises(ValueError, match=f"{path} belongs to another search"):
         mine.get("unit")
     mine.put("unit", [{"test_scores": 1.0}])
     mine.put("another", [])
     a, b = files(folder)
     a.write_bytes(b.read_bytes())
-    with pytest.raises(ValueError, match="is of another search or unit"):
+    with pytest.raises(ValueError, match="belongs to another search or unit"):
         [mine.get(key) for key in ("unit", "another")]
 
 

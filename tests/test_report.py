@@ -51,7 +51,7 @@ def test_it_watches_until_its_end(capsys):
 def test_it_says_what_was_saved(report):
     searched(Ridge())
     passes, seconds = report.lines()[2:]
-    assert passes == "  saved 14 passes over the rows or more: fits one at a time need one each"
+    assert passes == "  saved at least 14 passes over the rows: each single fit needs one"
     assert seconds.startswith(("  saved about ", "  lost about "))
     assert "an estimate" in seconds
 

@@ -107,7 +107,7 @@ def test_names_binary_probabilities_strings_and_functions(rng):
     assert full.names == tuple(names)
     for found in (second, own):
         np.testing.assert_allclose(found.scores, full.scores)
-    with pytest.raises(ValueError, match="the ensemble is of"):
+    with pytest.raises(ValueError, match="the ensemble has"):
         full.combine(P)
     tuned = make_scorer(sk.fbeta_score, beta=2.0)
     assert select_ensemble(P, y, scoring=tuned, n_steps=3).score > 0.5
@@ -146,7 +146,7 @@ BAD = [
     ({"n_steps": 0}, "n_steps"),
     ({"n_init": 60}, "n_init=60"),
     ({"bag_fraction": 0}, "bag_fraction"),
-    ({"scoring": "adjusted_rand_score"}, "no form for predictions"),
+    ({"scoring": "adjusted_rand_score"}, "cannot score predictions"),
     ({"sample_weight": np.ones(3)}, "sample_weight has 3 rows"),
 ]
 
@@ -162,7 +162,7 @@ def test_predictions_that_cannot_be_are_refused(rng):
     P, y, _ = regressions(rng)
     with pytest.raises(ValueError, match="one shape"):
         select_ensemble([P[0], P[1][:-1]], y, scoring="r2")
-    with pytest.raises(ValueError, match="nan or inf"):
+    with pytest.raises(ValueError, match="NaN or infinity"):
         select_ensemble(np.where(P > 2, np.nan, P), y, scoring="r2")
     with pytest.raises(ValueError, match="must be"):
         select_ensemble(P[0], y, scoring="r2")

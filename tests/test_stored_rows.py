@@ -393,7 +393,7 @@ def test_scores_of_rows_in_files_are_those_in_memory(path, monkeypatch, kind, we
         other = GridSearchCV(kind(), {}, scoring=name).fit(rows, target)
         score = other.scorer_(other.best_estimator_, frame, y)
         np.testing.assert_allclose(other.score(rows, target), score, rtol=1e-12)
-    with pytest.raises(ValueError, match="neither plain R2 nor accuracy"):
+    with pytest.raises(ValueError, match="cannot be computed block by block"):
         GridSearchCV(kind(), {}, scoring=scored_by_me).fit(X, y).score(rows, target)
     with pytest.raises(ValueError, match="inconsistent numbers"):
         rows.drop(target).score(model, y[1:])
@@ -477,7 +477,7 @@ def test_no_file(tmp_path):
 
 
 def test_memory_that_does_not_do(path):
-    with pytest.raises(MemoryError, match=r"memory=1.0 MiB does not do .*Give more memory="):
+    with pytest.raises(MemoryError, match=r"memory=1.0 MiB is too small for .*Give more memory="):
         Ridge().fit(gpuml.read_parquet(path, [*NAMES, "y"], memory="1MiB"), "y")
     with pytest.raises(ValueError, match="such as '4GB', got 'much'"):
         gpuml.read_parquet(path, memory="much")
@@ -494,13 +494,14 @@ def test_memory_that_does_not_do(path):
     ids=["forest", "solver", "score", "predictions"],
 )
 def test_what_needs_all_rows_says_how_to_have_them(path, model, options):
-    with pytest.raises(NeedsAllRows, match=r"Pass rows\[:\] as X"):
+    with pytest.raises(NeedsAllRows, match=r"Pass rows\[:\] as X") as raised:
         GridSearchCV(model, {}, **options).fit(rows_of(path, "y"), "y")
+    assert NeedsAllRows.__name__ not in str(raised.value)
 
 
 def test_arrays_are_not_made_by_the_way(path):
     rows = rows_of(path, "y")
-    with pytest.raises(TypeError, match=r"rows\[i:j\], or all of them by rows\[:\]"):
+    with pytest.raises(TypeError, match=r"rows\[i:j\], or rows\[:\] for all of them"):
         cross_val_predict(Ridge(), rows, "y")
     for needs in (RidgeCV().fit, lambda rows, y: np.asarray(rows)):
         with pytest.raises(TypeError, match=r"read pass by pass.*rows\[:\].*rows.apply"):

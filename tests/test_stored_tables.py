@@ -421,7 +421,7 @@ def of_names(step):
     ("steps", "says"),
     [
         (of_numbers(SimpleImputer(strategy="most_frequent")), "set strategy='mean', 'median'"),
-        (of_numbers(make_pipeline(SimpleImputer(), MinMaxScaler())), "take StandardScaler"),
+        (of_numbers(make_pipeline(SimpleImputer(), MinMaxScaler())), "use StandardScaler"),
         (of_numbers(preprocessing.KBinsDiscretizer()), "KBinsDiscretizer of columns"),
         (of_names(preprocessing.OneHotEncoder(min_frequency=3)), "use gpuml's"),
         (of_names(preprocessing.TargetEncoder()), "TargetEncoder of columns"),

@@ -146,8 +146,8 @@ def _check_names(names: tuple[str, ...]) -> None:
     for name in names:
         if not isinstance(name, str):
             raise TypeError(
-                f"Names are strings such as 'sklearn.cluster.KMeans'; got {name!r}. Pass several "
-                "as several arguments."
+                f"Names are strings such as 'sklearn.cluster.KMeans'; got {name!r}. Pass each "
+                "name as an argument of its own."
             )
 
 

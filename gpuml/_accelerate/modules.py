@@ -71,7 +71,7 @@ def put(order: Order) -> list[Replacement]:
         if strange:
             raise RuntimeError(
                 f"The class of the module {strange[0]} was changed by another package, so gpuml "
-                "cannot see the callers of its names. Accelerate with one of the two."
+                "cannot see the callers of its names. Use only one of the two packages."
             )
         before = {one.path for order in _offers.orders for one in order.replacements}
         _offers.change([*_offers.orders, order])

@@ -96,7 +96,7 @@ def _passes_saved(steps: list[Any]) -> list[str]:
     saved = sum(max(step.n_fits - step.n_passes, 0) for step in steps if step.n_passes is not None)
     if not saved:
         return []
-    return [f"  saved {saved} passes over the rows or more: fits one at a time need one each"]
+    return [f"  saved at least {saved} passes over the rows: each single fit needs one"]
 
 
 def _summed(steps: list[Any]) -> Any:

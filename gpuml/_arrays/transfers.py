@@ -314,7 +314,7 @@ class TransferCounter:
         ]
         if over:
             raise TransferBudgetExceeded(
-                f"The block copied more than it may: {'; '.join(over)}. In all it copied "
+                f"The block copied more than it may: {'; '.join(over)}. In total it copied "
                 f"{self._figures}. Keep the data where it is used, or raise the budget."
             )
 

@@ -39,7 +39,7 @@ DIFFERS = {
     "versions": "other versions of gpuml or scikit-learn",
 }
 WHAT_TO_DO = (
-    "Resume with what the first run had, or take another folder (or delete this one) to begin anew."
+    "Resume with those of the first run, or use another folder (or delete this one) to start again."
 )
 
 Results = list[dict[str, Any]]
@@ -91,7 +91,7 @@ class Checkpoint:
         if not isinstance(url, str | os.PathLike):
             raise TypeError(f"A checkpoint is a folder or a URL, got {type(url).__name__}.")
         if not os.fspath(url):
-            raise ValueError("checkpoint='' names no folder; None keeps nothing.")
+            raise ValueError("checkpoint='' is not a folder. Use checkpoint=None to store nothing.")
         self.url, self.key = os.fspath(url), key
         self._files, folder = _store_of(self.url)
         protocol = self._files.protocol
@@ -103,7 +103,7 @@ class Checkpoint:
         """Start or resume; the first process writes the manifest, others compare theirs.
 
         A ValueError is raised if the folder is of another search (the message says what differs),
-        or holds files that are no checkpoint's, or a manifest that was cut short.
+        or holds other files, or a truncated manifest.
         """
         self._search = _digest(json.dumps(manifest.parts, sort_keys=True))
         self._files.makedirs(self._folder, exist_ok=True)
@@ -118,8 +118,8 @@ class Checkpoint:
         if MANIFEST not in names:
             if any(name.endswith(SUFFIX) for name in names):
                 raise ValueError(
-                    f"{self._folder} has finished units but no {MANIFEST}, so whose they are is "
-                    "not known: delete the folder, or take another."
+                    f"{self._folder} has finished units but no {MANIFEST}, so gpuml cannot tell "
+                    "which search they belong to: delete the folder, or use another."
                 )
             self._write(MANIFEST, {"manifest": manifest.parts})
         # Always read back: another process may have written its own at the same time.
@@ -141,8 +141,8 @@ class Checkpoint:
             return None
         if content.get("search") != self._search or content.get("unit") != unit_key:
             raise ValueError(
-                f"{self._path(name)} is of another search or unit: it was put there by hand or "
-                "renamed. Delete it; its work is then done again."
+                f"{self._path(name)} belongs to another search or unit: it was copied there or "
+                "renamed. Delete it; the search then repeats its work."
             )
         return _decoded(content["results"])
 
@@ -206,7 +206,7 @@ class Checkpoint:
         if not isinstance(header, dict) or header.get("format") != FORMAT:
             # A file cut within its first line cannot be told from a foreign one.
             raise ValueError(
-                f"{path} was cut short within its first line, or is not a checkpoint file. "
+                f"{path} was truncated within its first line, or is not a checkpoint file. "
                 f"{_advice(name)}"
             )
         if header.get("version") != FORMAT_VERSION:
@@ -217,7 +217,7 @@ class Checkpoint:
             )
         body = b"\n".join(lines[:2]) + b"\n"
         if len(lines) != 4 or lines[3] or lines[2].decode("latin-1") != _digest(body):
-            raise ValueError(f"{path} was cut short or changed. {_advice(name)}")
+            raise ValueError(f"{path} was truncated or changed. {_advice(name)}")
         return json.loads(lines[1])
 
     def _compare(self, content, parts):
@@ -292,8 +292,8 @@ def _json_or_none(line):
 
 def _advice(name):
     if name == MANIFEST:
-        return "Delete the folder, or take another, to begin anew."
-    return "Delete it; its work is then done again."
+        return "Delete the folder, or use another, to start again."
+    return "Delete it; the search then repeats its work."
 
 
 def _listed(words):

@@ -68,7 +68,7 @@ def _check_replaceable(target):
     mode = os.stat(target).st_mode
     if not stat.S_ISREG(mode):
         kind = IsADirectoryError if stat.S_ISDIR(mode) else OSError
-        raise kind(f"{target} is no file: give the name of one.")
+        raise kind(f"{target} is not a file. Pass a file name.")
     os.close(os.open(target, os.O_WRONLY))  # a file that is read-only stays
 
 

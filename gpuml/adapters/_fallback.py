@@ -38,7 +38,7 @@ def fall_back(estimator: Any, method: str, clause: str, home: Any, *, once: bool
     text = f"{name}.{method} runs scikit-learn on the CPU: {clause}."
     if not home.is_host:
         text += f" Data came from {home} and results go back there"
-        text += "; so it is with all methods of this model." if method in FITTING else "."
+        text += "; this holds for all methods of this model." if method in FITTING else "."
     if setting == "error":
         raise FallbackError(f"{text} gpuml's setting fallback='error' does not allow it.")
     if once and not _first_time((type(estimator), method, clause)):
@@ -51,8 +51,8 @@ def warn_of_precision(estimator: Any) -> None:
     """Say once for a class that cuML computes float64 rows in float32."""
     if current_settings().fallback != "silent" and _first_time(type(estimator)):
         warnings.warn(
-            f"{type(estimator).__name__} works on float64 rows in float32 on a GPU, as cuML knows "
-            "nothing else for it; device='cpu' works in float64.",
+            f"{type(estimator).__name__} works on float64 rows in float32 on a GPU, because "
+            "cuML has only float32 for it; device='cpu' computes in float64.",
             PrecisionWarning,
             stacklevel=level_of_user(),
         )

@@ -43,8 +43,7 @@ def _umap():
             import umap
     except ImportError as error:
         raise ImportError(
-            "UMAP on a CPU is the work of umap-learn: install it with "
-            "`pip install umap-learn`, or use rows on a GPU."
+            "UMAP on a CPU needs umap-learn: type `pip install umap-learn`, or pass data on a GPU."
         ) from error
     return umap
 

@@ -28,7 +28,7 @@ from gpuml.resampling.keys import value_key
 from gpuml.solvers.affine import Parts
 from gpuml.solvers.table_rows import MOST_LEVELS, TableBatch, renumbered
 
-PAY = f"sums over pairs pay up to {MOST_LEVELS:,}"
+PAY = f"sums over pairs pay off up to {MOST_LEVELS:,}"
 
 
 def columns_apart(n_levels: Mapping[int, int]) -> tuple[int, ...]:

@@ -101,7 +101,7 @@ def warn_of_skipped(strategy: str, columns: Sequence[int] = ()) -> None:
     words = f": {list(columns)}" if columns else ""
     warnings.warn(
         f"Skipping features without any observed values{words}. At least one non-missing value is "
-        f"needed for imputation with strategy='{strategy}', and a training part has none.",
+        f"needed for imputation with strategy='{strategy}', and a training set has none.",
         UserWarning,
         stacklevel=2,
     )

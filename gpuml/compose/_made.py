@@ -125,13 +125,13 @@ class Pool:
             if len(self.columns) == MOST_COLUMNS:
                 raise ValueError(
                     f"Steps that differ between splits make more than {MOST_COLUMNS:,} columns, "
-                    "all splits counted. Search fewer of their settings in one call, or take "
-                    "fewer bins, knots or products."
+                    "counted over all splits. Search fewer of their settings in one call, or "
+                    "use fewer bins, knots or products."
                 )
             if 8 * len(column) * (len(self.columns) + 1) > free_bytes(HOST) // 4:
                 raise ValueError(
                     f"{len(self.columns)} columns that differ between splits take a quarter of the "
-                    "free memory. Take fewer bins, knots, products or splits."
+                    "free memory. Use fewer bins, knots, products or splits."
                 )
             self._known[key] = len(self.columns)
             self.columns.append(column if levels is None else (column, levels))
@@ -311,7 +311,7 @@ def _numbers(images):
         images = images.toarray()
     dtypes = images.dtypes if hasattr(images, "iloc") else [np.asarray(images).dtype]
     if any(dtype.kind in "mM" for dtype in dtypes):
-        raise TypeError("Input X holds dates or times, which are no numbers.")
+        raise TypeError("Input X holds dates or times, which are not numbers.")
     if hasattr(images, "iloc"):
         images = images.to_numpy(dtype=np.float64, na_value=np.nan)
     images = np.asarray(images, dtype=np.float64)

@@ -56,7 +56,7 @@ def layout_obstacle(transformer: Any, X: Any) -> str | None:
         return "no column is left"
     if type(X).__module__.startswith("pyarrow") and not all(map(_has_steps, layout.branch.leaves)):
         return (
-            "scikit-learn passes no columns of a pyarrow.Table through; write "
+            "scikit-learn cannot pass columns of a pyarrow.Table through; write "
             "StandardScaler(with_mean=False, with_std=False) for 'passthrough'"
         )
     return _device_obstacle(layout.branch) if is_foreign(X) else None
@@ -142,7 +142,7 @@ def divided_obstacle(branches: Sequence[Branch], X: Any) -> str | None:
         Few rows, among which is one of each level.
     """
     if any(part.kind == "beside" for branch in branches for part, _ in branch.parts):
-        return "a ColumnTransformer or FeatureUnion is inside another one; write one of all columns"
+        return "a ColumnTransformer or FeatureUnion is inside another one; use one for all columns"
     leaves = [leaf for branch in branches for leaf in branch.leaves]
     why = next(filter(None, map(_leaf_obstacle, leaves)), None)
     if why is not None:
@@ -158,7 +158,7 @@ def divided_obstacle(branches: Sequence[Branch], X: Any) -> str | None:
 def too_many_levels(n_levels: int) -> str:
     """What to do about categories of files with so many levels."""
     return (
-        f"the categories have {n_levels:,} levels, and those of files may have {MOST_LEVELS:,}; "
+        f"the categories have {n_levels:,} levels, and files may have at most {MOST_LEVELS:,}; "
         "give OneHotEncoder min_frequency or max_categories, or leave columns of many levels out"
     )
 
@@ -168,7 +168,7 @@ def _leaf_obstacle(leaf):
     if leaf.kind == "made":
         names = " and ".join(type(step).__name__ for step in leaf.head) or "passthrough"
         return (
-            f"{names} of columns {list(leaf.columns)} is fitted to rows in memory; take "
+            f"{names} of columns {list(leaf.columns)} is fitted to rows in memory; use "
             "SimpleImputer and StandardScaler for numbers, and OneHotEncoder or OrdinalEncoder "
             "for categories"
         )
@@ -176,7 +176,7 @@ def _leaf_obstacle(leaf):
     for step in imputers if leaf.kind == "numbers" else ():
         if step.strategy not in ("mean", "median", "constant"):
             return (
-                f"SimpleImputer with strategy={step.strategy!r} of numbers needs all of them in "
+                f"SimpleImputer with strategy={step.strategy!r} of numbers needs all rows in "
                 "one place; set strategy='mean', 'median' or 'constant'"
             )
     for name in ("min_frequency", "max_categories") if leaf.kind == "levels" else ():
@@ -191,7 +191,7 @@ def _reading(steps):
     for step in steps:
         if as_ours(step).affine_needs_rows:
             return (
-                f"{type(step).__name__} is fitted to rows in memory; take StandardScaler, or "
+                f"{type(step).__name__} is fitted to rows in memory; use StandardScaler, or "
                 "leave it out"
             )
     return None

@@ -31,7 +31,7 @@ def empirical_covariance(X: Any, *, assume_centered: bool = False) -> Array:
     Raises
     ------
     ValueError
-        If X holds nan or inf (of which scikit-learn makes nan).
+        If X contains NaN or infinity (scikit-learn returns NaN).
 
     Examples
     --------
@@ -101,7 +101,7 @@ def ledoit_wolf(
     Raises
     ------
     ValueError
-        If X holds nan or inf.
+        If X contains NaN or infinity.
 
     Examples
     --------
@@ -132,7 +132,7 @@ def ledoit_wolf_shrinkage(X: Any, assume_centered: bool = False, block_size: int
     Raises
     ------
     ValueError
-        If X holds nan or inf.
+        If X contains NaN or infinity.
 
     Examples
     --------
@@ -162,7 +162,7 @@ def oas(X: Any, *, assume_centered: bool = False) -> tuple[Array, float]:
     Raises
     ------
     ValueError
-        If X holds nan or inf.
+        If X contains NaN or infinity.
 
     Examples
     --------

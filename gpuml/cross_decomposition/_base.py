@@ -116,7 +116,7 @@ class LatentStructure(Projections, LinearPredictor, OnePass):
         sklearn.exceptions.NotFittedError
             Before `fit`.
         ValueError
-            If X has other features than the X of `fit`, or holds nan or inf.
+            If X has other features than in `fit`, or contains NaN or infinity.
         """
         return self._projected(X, y)
 
@@ -139,7 +139,7 @@ class LatentStructure(Projections, LinearPredictor, OnePass):
         sklearn.exceptions.NotFittedError
             Before `fit`.
         ValueError
-            If X has other features than the X of `fit`, or holds nan or inf.
+            If X has other features than in `fit`, or contains NaN or infinity.
         """
         check_is_fitted(self)
         X = as_array(X)

@@ -55,7 +55,7 @@ def demand_array(estimator: Any, X: Any) -> None:
         raise ValueError(
             f"X is a {type(X).__name__}, which is read block by block, and "
             f"{type(estimator).__name__} with these parameters needs an array. Use {BY_BLOCKS}, or "
-            f"pass the array that X[0:{X.shape[0]}] is."
+            f"pass the array X[0:{X.shape[0]}]."
         )
 
 

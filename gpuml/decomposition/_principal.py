@@ -191,8 +191,8 @@ def _inverted(C: Array, eye: Array) -> Array:
     if not bool(largest > 0):
         raise np.linalg.LinAlgError("The covariance of these components is 0: it has no inverse.")
     warnings.warn(
-        "The covariance of these components is singular: its inverse, and scores of rows, are "
-        "those of one that differs from it by rounding. Use a smaller n_components.",
+        "The covariance of these components is singular: its inverse and the scores of rows "
+        "are those of a matrix that differs from it by rounding. Use a smaller n_components.",
         RuntimeWarning,
         stacklevel=level_of_user(),
     )

@@ -87,7 +87,7 @@ class Projection(Travels, TransformerMixin):
         sklearn.exceptions.NotFittedError
             Before `fit`.
         ValueError
-            If X has other features than the X of `fit`, or holds nan or inf.
+            If X has other features than in `fit`, or contains NaN or infinity.
         """
         check_is_fitted(self)
         X = opened(X)
@@ -117,7 +117,7 @@ class Projection(Travels, TransformerMixin):
         sklearn.exceptions.NotFittedError
             Before `fit`.
         ValueError
-            If X has another number of columns than there are components, or holds nan or inf.
+            If X does not have a column for each component, or contains NaN or infinity.
         """
         check_is_fitted(self)
         X = as_array(X)

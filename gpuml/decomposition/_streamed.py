@@ -138,7 +138,7 @@ def _refuse_block(estimator, rows, part, source):
     faulty[part if source.by_columns else slice(None)] = ~to_host(xp.all(xp.isfinite(rows), axis=0))
     raise ValueError(
         f"Input X contains {what}.\n{type(estimator).__name__} does not accept missing or infinite "
-        "values, but for codes that gpuml.encodings.pack marks as missing. Drop such rows, or "
+        "values, except codes that gpuml.encodings.pack marks as missing. Drop such rows, or "
         f"impute them.{named_columns(estimator, faulty)}"
     )
 

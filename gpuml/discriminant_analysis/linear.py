@@ -170,7 +170,7 @@ class LinearDiscriminantAnalysis(ProbabilityClassifier, OnePass, sk.LinearDiscri
         NotImplementedError
             For ``solver="lsqr"``, which finds no directions.
         ValueError
-            If X has other features than the X of `fit`, or holds nan or inf.
+            If X has other features than in `fit`, or contains NaN or infinity.
         """
         if self.solver == "lsqr":
             raise NotImplementedError(

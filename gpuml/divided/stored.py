@@ -98,8 +98,8 @@ class StoredRows:
 
     def __array__(self, dtype=None, copy=None):
         raise TypeError(
-            f"{self!r} are read pass by pass, and this needs them in memory. Pass rows[:] for all "
-            "of them as an array, or go through them: rows.apply(model.predict), "
+            f"{self!r} is read pass by pass, and this needs the rows in memory. Pass rows[:] for "
+            "all of them as an array, or work block by block: rows.apply(model.predict), "
             "rows.score(model, y)."
         )
 
@@ -107,8 +107,8 @@ class StoredRows:
         """Neighbouring rows (b, p), in memory."""
         if not isinstance(rows, slice) or rows.step not in (None, 1):
             raise TypeError(
-                "Rows in files are taken by slices of neighbours, rows[i:j], or all of them by "
-                f"rows[:], which is an array in memory; got {type(rows).__name__}."
+                "Rows in files can only be sliced: rows[i:j], or rows[:] for all of them as an "
+                f"array in memory; got {type(rows).__name__}."
             )
         start, stop, _ = rows.indices(len(self))
         self.check_numbers()
@@ -220,7 +220,7 @@ class StoredRows:
         work += _n_ahead(threads) * piece_bytes
         if work > self.memory:
             raise MemoryError(
-                f"memory={format_bytes(self.memory)} does not do for {self!r}: reading them takes "
+                f"memory={format_bytes(self.memory)} is too small for {self!r}: reading it takes "
                 f"about {format_bytes(work)}, of which y and weights, which stay in memory, take "
                 f"{format_bytes(taken)}. Give more memory=, or fewer columns."
             )
@@ -281,7 +281,7 @@ class StoredRows:
         if others:
             words = ", ".join(f"{name!r} ({self.table.kind_of(name)})" for name in others[:10])
             raise ValueError(
-                f"Features are numbers, and these columns of {self.table.label} hold others: "
+                f"Features must be numbers, but these columns of {self.table.label} are not: "
                 f"{words}. Leave them out with rows.drop({others[0]!r}), or by columns=[...], or "
                 "search over a pipeline whose first step is a ColumnTransformer that encodes them."
             )

@@ -135,7 +135,7 @@ class BedFile:
             import bed_reader
         except ImportError as error:
             raise ImportError(
-                "Tables of samples and variants are read by bed-reader. Type: "
+                "Reading tables of samples and variants needs bed-reader. Type: "
                 "pip install gpuml[genetics]"
             ) from error
         with bed_reader.open_bed(self.path) as bed:
@@ -252,8 +252,8 @@ def _check_header(path):
         raise ValueError(f"{path} is not a PLINK 1 .bed file: it begins with {header.hex(' ')!r}.")
     if header[2:] == BY_SAMPLE:
         raise ValueError(
-            f"{path} has the genotypes of each sample together, as old files of PLINK do. Write "
-            f"it anew: plink --bfile {path.stem} --make-bed --out {path.stem}_by_variant"
+            f"{path} stores genotypes sample by sample, as old PLINK files do. Write it "
+            f"again: plink --bfile {path.stem} --make-bed --out {path.stem}_by_variant"
         )
     if header[2:] != BY_VARIANT:
         raise ValueError(f"{path}: byte 3 of a .bed file is 0 or 1, got {header[2]}.")
@@ -273,7 +273,8 @@ def _mapped(path, samples, variants):
     if size != expected:
         raise ValueError(
             f"{path} has {size} bytes, but {samples} samples of {path.stem}.fam and {variants} "
-            f"variants of {path.stem}.bim take {expected}. It is truncated, or of other files."
+            f"variants of {path.stem}.bim take {expected}. It is truncated, or belongs to other "
+            "files."
         )
     if variants * width == 0:
         return np.empty((variants, width), dtype=np.uint8)

@@ -38,12 +38,12 @@ def stacked(predictions: Any) -> tuple[Array, tuple[Any, ...]]:
     xp = namespace(all_of)
     if all_of.ndim not in (2, 3) or 0 in all_of.shape:
         raise ValueError(
-            "predictions must be (n_models, n_samples), or have an axis of classes or targets "
-            f"behind these, got {tuple(all_of.shape)}."
+            "predictions must be (n_models, n_samples), or have a third axis of classes or "
+            f"targets, got {tuple(all_of.shape)}."
         )
     all_of = xp.astype(all_of, xp.float64, copy=False)
     if not bool(xp.all(xp.isfinite(all_of))):
-        raise ValueError("predictions hold nan or inf. Every model must predict every row.")
+        raise ValueError("predictions contain NaN or infinity. Every model must predict every row.")
     return all_of, tuple(range(all_of.shape[0])) if names is None else names
 
 
@@ -71,8 +71,8 @@ def judge_of(scoring: Any, P: Array, y: Any, sample_weight: Any) -> Judge:
         return _ByRows(P, lambda some: scorer.from_predictions(y, some, weight))
     if isinstance(scoring, str) or hasattr(scoring, "_score_func"):
         raise ValueError(
-            f"scoring={scoring!r} has no form for predictions. Pass a metric, a function "
-            "(y_true, prediction) of which more is better."
+            f"scoring={scoring!r} cannot score predictions without a model. Pass a function "
+            "(y_true, prediction) that returns a larger number for better predictions."
         )
     options = {} if weight is None else {"sample_weight": weight}
 

@@ -66,7 +66,7 @@ class EnsembleSelection:
         """
         P, names = stacked(predictions)
         if names != self.names:
-            raise ValueError(f"predictions are of {names}, and the ensemble is of {self.names}.")
+            raise ValueError(f"predictions are from {names}, but the ensemble has {self.names}.")
         place = place_of(P)
         return place.xp.tensordot(move(self.weights, place), P, axes=1)
 
@@ -130,8 +130,8 @@ def select_ensemble(
     Raises
     ------
     ValueError
-        If predictions differ in shape, contain nan or inf, or have another number of rows than y,
-        or if a score is nan.
+        If predictions differ in shape, contain NaN or infinity, or have another number of rows
+        than y, or if a score is nan.
 
     See Also
     --------

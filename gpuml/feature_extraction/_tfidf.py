@@ -117,7 +117,7 @@ class TfidfTransformer(Travels, sk.TfidfTransformer, auto_wrap_output_keys=None)
         sklearn.exceptions.NotFittedError
             Before `fit`.
         ValueError
-            If X has other features than in `fit`, or holds nan or inf.
+            If X has other features than in `fit`, or contains NaN or infinity.
         """
         check_is_fitted(self)
         X = _counts(self, X, reset=False)

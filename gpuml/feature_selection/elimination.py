@@ -346,8 +346,8 @@ class RFECV(_Eliminating, sk.RFECV):
         given = [name for name in params if name != "groups"]
         if given:
             raise ValueError(
-                f"RFECV of rows on {place_of(X)} hands nothing on to the estimator and the scorer, "
-                f"and was given {', '.join(given)}. Leave it out, or pass NumPy arrays."
+                f"RFECV of rows on {place_of(X)} passes no parameters to the estimator and the "
+                f"scorer, and got {', '.join(given)}. Leave them out, or pass NumPy arrays."
             )
         y = as_array(y)
         y = y if is_array(y) else np.asarray(y)

@@ -141,7 +141,7 @@ def best_subset(
     sums = Sums.of(estimator, X, y, splits, scorer)
     if isinstance(sums, str):
         raise ValueError(
-            f"best_subset makes scores from sums over the rows, and here {sums}. Pass dense X and "
+            f"best_subset computes scores from sums over the rows, but {sums}. Pass dense X and "
             'scoring="r2", "neg_mean_squared_error", "neg_root_mean_squared_error" or '
             '"explained_variance", or use SequentialFeatureSelector.'
         )

@@ -234,7 +234,7 @@ class GaussianProcessClassifier(OfKernel, sk.GaussianProcessClassifier):
         sklearn.exceptions.NotFittedError
             Before `fit`.
         ValueError
-            If X has other features than the X of `fit`, or holds nan or inf.
+            If X has other features than in `fit`, or contains NaN or infinity.
         """
         check_is_fitted(self)
         if not self._takes_vectors:

@@ -251,7 +251,7 @@ class GaussianProcessRegressor(OfKernel, sk.GaussianProcessRegressor):
         RuntimeError
             If both `return_std` and `return_cov` are true.
         ValueError
-            If X has other features than the X of `fit`, or holds nan or inf.
+            If X has other features than in `fit`, or contains NaN or infinity.
 
         Warns
         -----

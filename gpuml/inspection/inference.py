@@ -308,8 +308,8 @@ def _likelihood(model: Any) -> Likelihood:
             raise _penalised(name, f"C={model.C:g}", "C=np.inf")
         if model.class_weight is not None:
             raise ValueError(
-                f"{name} has class_weight={model.class_weight!r}: rows then do not weigh what they "
-                "count. Fit without it, or pass sample_weight."
+                f"{name} has class_weight={model.class_weight!r}: standard errors would need "
+                "the weights of single rows. Fit without it, or pass sample_weight."
             )
         n_classes = as_array(model.classes_).shape[0]
         if n_classes > 2:
@@ -355,9 +355,9 @@ def _names(model, fresh, batch) -> tuple[str, ...]:
     names = getattr(model, "feature_names_in_", None)
     given = getattr(fresh, "feature_names_in_", None)
     if names is not None and given is not None and list(names) != list(given):
-        raise ValueError("The names of the columns of X are not those of the fit, or out of order.")
+        raise ValueError("The columns of X have other names than in the fit, or another order.")
     if batch.classes is not None and list(batch.labels) != list(to_host(as_array(model.classes_))):
-        raise ValueError("y has other labels than the y of the fit.")
+        raise ValueError("The labels in y differ from those of the fit.")
     if isinstance(batch, SparseBatch) and batch.n_features < n_features:
         raise ValueError(
             "Columns of X have no entries: their coefficients are not determined. Fit without them."

@@ -110,7 +110,7 @@ class Nystroem(Transformer, sk.Nystroem):
         if self.n_components > n_rows:
             warnings.warn(
                 f"n_components > n_samples: there are {n_rows} rows to draw {self.n_components} "
-                f"from. All of them are taken; set n_components to {n_rows} at most.",
+                f"from. All rows are used; set n_components to at most {n_rows}.",
                 stacklevel=level_of_user(),
             )
         indices = xp.asarray(drawn, dtype=xp.int64, device=device_of(X))
@@ -118,8 +118,9 @@ class Nystroem(Transformer, sk.Nystroem):
         if self.kernel == "precomputed":
             if len(drawn) != X.shape[1]:
                 raise ValueError(
-                    f"Precomputed kernels of {len(drawn)} drawn rows with {X.shape[1]} rows are no "
-                    "square: kernel='precomputed' needs all rows. Set n_components to their number."
+                    f"Precomputed kernels of {len(drawn)} drawn rows with {X.shape[1]} rows are "
+                    "not square: kernel='precomputed' needs all rows. Set n_components to how many "
+                    "rows there are."
                 )
             # Columns of kernels keep their order, whatever rows are drawn first.
             half = xp.take(_inverse_root(kernels(X, None)), indices, axis=0)
@@ -150,8 +151,8 @@ class Nystroem(Transformer, sk.Nystroem):
         further = self.kernel_params or {}
         if given and (callable(self.kernel) or self.kernel == "precomputed"):
             raise ValueError(
-                f"{', '.join(given)} is a parameter of kernels by name, and kernel={self.kernel!r} "
-                "is none. Leave it at None; a function is given what stands in kernel_params."
+                f"{', '.join(given)} is for kernels given by name, and kernel={self.kernel!r} is "
+                "not a name. Leave it at None; pass arguments of a function in kernel_params."
             )
         if callable(self.kernel):
             return partial(_by_pairs, self.kernel, further)

@@ -179,7 +179,7 @@ class KernelRidge(LinearEstimator, sk.KernelRidge):
         sklearn.exceptions.NotFittedError
             Before `fit`.
         ValueError
-            If X has other features than the X of `fit`, or contains nan or inf.
+            If X has other features than in `fit`, or contains NaN or infinity.
         """
         check_is_fitted(self)
         X = as_array(X)

@@ -83,7 +83,7 @@ def check_memory(n_rows: int, place: Place, n_columns: int = 0) -> None:
     if not fits(needed, place):
         raise MemoryError(
             f"Kernels of {n_rows:,} rows and the models of all candidates and splits take "
-            f"{format_bytes(needed)} on {place}, which has not as much free. Use "
+            f"{format_bytes(needed)} on {place}, more than is free. Use "
             "gpuml.config_context(device='cpu') with rows in CPU memory, or fewer rows, "
             "candidates or splits, or a Nystroem step before Ridge."
         )

@@ -38,7 +38,7 @@ class LinearClassifier(Travels):
         sklearn.exceptions.NotFittedError
             Before `fit`.
         ValueError
-            If X has other features than the X of `fit`, or holds nan or inf.
+            If X has other features than in `fit`, or contains NaN or infinity.
         """
         check_is_fitted(self)
         X = as_array(X)
@@ -138,7 +138,7 @@ def weights_of_classes(class_weight: Mapping, classes: np.ndarray) -> np.ndarray
     if not (np.isfinite(weights) & (weights >= 0)).all():
         raise ValueError(
             f"class_weight must not be negative, nan or infinite, got {class_weight}. Use 0 for "
-            "classes that are not to count."
+            "classes that should not count."
         )
     return weights
 

@@ -36,7 +36,7 @@ from gpuml.solvers.sparse_rows import SparseBatch
 
 # The number of steps of iterative solvers that `explain` assumes.
 USUAL_STEPS = 10
-# Texts of scikit-learn's warnings, which users and their tests look for.
+# Texts of scikit-learn's warnings, which your filters and tests may match.
 STOPPED = {
     "lbfgs": "lbfgs failed to converge after {n_iter} iteration(s)",
     "newton-cholesky": "Newton solver did not converge after {n_iter} iterations",
@@ -60,7 +60,7 @@ class LossEstimator(LinearEstimator):
     _fit_losses: ClassVar[Callable[..., Any]] = staticmethod(fit_loss)
 
     def _family(self, folds: Folds) -> Family:
-        """The loss, and what else the targets of some rows require of models."""
+        """The loss of these rows, and what else solvers need to know of the targets."""
         raise NotImplementedError
 
     def _strengths(self, candidates: Sequence[Mapping[str, Any]]) -> list[Strength]:
@@ -81,8 +81,8 @@ class LossEstimator(LinearEstimator):
     ) -> tuple[int | None, float]:
         """Work for margins and gradients of all models in every step, for about ten steps.
 
-        With few rows, the steps are in the space of the rows, if changing to it and back costs
-        less.
+        With few rows, the solver steps in the space of the rows if that costs less, including the
+        change to that space and back.
         """
         steps = USUAL_STEPS * 4.0 * n_rows * n_models
         there_and_back = float(n_rows) * n_features * (n_rows + 2.0 * n_models)
@@ -91,11 +91,11 @@ class LossEstimator(LinearEstimator):
     def multifit_words(
         self, X: Any, y: Any, candidates: Sequence[Mapping[str, Any]], n_splits: int
     ) -> str:
-        """A phrase that says whether the steps will be in the space of the rows."""
+        """A phrase for the plan if the solver will step in the space of the rows."""
         if not is_array(X) or X.shape[0] >= X.shape[1]:
             return ""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about parameters: the fits warn
+            warnings.simplefilter("ignore")  # the fits warn about parameters
             strengths = self._strengths(candidates)
         place = compute_place(X, nbytes(X), current_settings().device)
         return words_before(X, place, *self._loss_of(y), strengths, n_splits, self._options(place))
@@ -138,8 +138,8 @@ class LossEstimator(LinearEstimator):
         if tuple(coef.shape) != expected:
             raise ValueError(
                 f"Initialization coef is of shape {tuple(coef.shape)}, expected shape {expected}: "
-                "warm_start=True starts from coef_, so that warm_start needs the features and "
-                "classes of the last fit. Use warm_start=False, or a clone of the estimator."
+                "warm_start=True starts from coef_, so X and y need the features and classes of "
+                "the last fit. Use warm_start=False, or a clone of the estimator."
             )
         coef = xp.astype(xp.reshape(coef, (k, n_features)), xp.float64)
         if isinstance(batch, SparseBatch) and batch.columns is not None:
@@ -194,9 +194,9 @@ class GeneralizedLinear(LinearPredictor, LossEstimator):
         self.warm_start = warm_start
         self.verbose = verbose
 
-    # The metric of `score`, with which a search scores all models at once.
+    # The metric of `score`: a search scores all models with it at once.
     multifit_score = "d2_tweedie"
-    # Hyper-parameters that may differ between candidates of the same passes over the rows.
+    # Parameters that may differ between candidates that share passes over the rows.
     multifit_params = ("alpha", "l1_ratio", "fit_intercept")
 
     def predict(self, X):
@@ -216,13 +216,13 @@ class GeneralizedLinear(LinearPredictor, LossEstimator):
         sklearn.exceptions.NotFittedError
             Before `fit`.
         ValueError
-            If X has other features than the X of `fit`, or holds nan or inf.
+            If X has other features than in `fit`, or contains NaN or infinity.
         """
         margins = super().predict(X)
         return self.loss.mean(margins[None, :], namespace(margins))[0, :]
 
     def score(self, X, y, sample_weight=None):
-        """Share of explained deviance, ``D^2 = 1 - dev(y, f(X)) / dev(y, mean(y))``.
+        """Fraction of deviance explained, ``D^2 = 1 - dev(y, f(X)) / dev(y, mean(y))``.
 
         Parameters
         ----------
@@ -234,8 +234,8 @@ class GeneralizedLinear(LinearPredictor, LossEstimator):
         -------
         score : float
             At most 1; 0 for a model that always predicts the mean of y. If y is constant, the score
-            is nan for a perfect prediction and -inf otherwise. It is computed on the device of X;
-            only this number is copied to CPU memory.
+            is nan for a perfect prediction and -inf otherwise. gpuml computes it on the device of
+            X, and copies only this number to CPU memory.
         """
         return deviance_explained(y, self.predict(X), sample_weight, power=self.power)
 
@@ -255,7 +255,7 @@ class GeneralizedLinear(LinearPredictor, LossEstimator):
         return Family(self.loss, 1, rarest, no_weight(None), of_mean=True)
 
     def _attributes(self, models: Models, candidate: int, split: int) -> dict[str, Any]:
-        """`n_iter_`, and scikit-learn's loss, which methods of its class use."""
+        """`n_iter_`, and scikit-learn's loss, which methods of scikit-learn's class use."""
         return {
             "n_iter_": int(models.iterations_of(candidate, split)),
             "_base_loss": self._get_loss(),
@@ -283,7 +283,7 @@ class GeneralizedLinear(LinearPredictor, LossEstimator):
 
 @without_features
 def _nonzero(folds):
-    """Number (S,) of rows in each training part whose target is not 0."""
+    """How many rows of each training part have a target other than 0, (S,)."""
     batch = folds.batch
     xp = batch.work.xp
     there = xp.astype(move(batch.y[:, 0], batch.work) != 0, xp.int64)
@@ -302,7 +302,7 @@ def warn_if_stopped(estimator: Any, solved: Solved) -> None:
     warnings.warn(
         f"{said}{models}: the largest component of a gradient is "
         f"{solved.violation[late].max():.2g}, above tol={estimator.tol:g}. Increase max_iter, "
-        "scale the features (StandardScaler), or ask for less with a larger tol.",
+        "scale the features (StandardScaler), or use a larger tol.",
         ConvergenceWarning,
         stacklevel=5,
     )

@@ -106,7 +106,7 @@ def fit_loss(
     data = _loss_rows(folds, bare, family, _maps(folds), options.block_bytes, advance)
     if isinstance(data.design, Beside) and any(s.l1 > 0 or not s.l2 > 0 for s in strengths):
         raise ValueError(
-            "Beside a column for each of many levels only l2 penalties are fitted: leave out "
+            "Models with a column for each of many levels need an l2 penalty alone: leave out "
             "l1_ratio, and C=inf or alpha=0."
         )
     total = data.total_weights()
@@ -419,6 +419,6 @@ def _why_unfit(total, weightless):
     if total == 0:
         return weightless
     return (
-        f"Sample weights sum to {total:.3g}, and the penalty 1/C over that sum is no number. "
+        f"Sample weights sum to {total:.3g}, and the penalty 1/C over that sum is not finite. "
         "Multiply them by a power of ten, or choose another C."
     )

@@ -151,7 +151,7 @@ class ARDRegression(FromSums, sk.ARDRegression):
         sklearn.exceptions.NotFittedError
             Before `fit`.
         ValueError
-            If X has other features than the X of `fit`, or holds nan or inf.
+            If X has other features than in `fit`, or contains NaN or infinity.
         """
         mean = super().predict(X)
         if not return_std:

@@ -313,7 +313,7 @@ class BandedRidgeCV(_Banded, MultiOutputMixin, RegressorMixin, BaseEstimator):
             folds = folds_of(self.cv, batch, X, y)
             if self.scoring == "r2" and any(count_rows(s.test) < 2 for s in folds.splits):
                 raise ValueError(
-                    "R^2 is not defined for a held-out part of one row. Use "
+                    "R^2 is not defined if a split holds out only one row. Use "
                     "scoring='neg_mean_squared_error', or fewer splits."
                 )
             self.__dict__.update(self._chosen(folds, alphas))

@@ -125,7 +125,7 @@ class BayesianRidge(FromSums, sk.BayesianRidge):
         sklearn.exceptions.NotFittedError
             Before `fit`.
         ValueError
-            If X has other features than the X of `fit`, or holds nan or inf.
+            If X has other features than in `fit`, or contains NaN or infinity.
         """
         mean = super().predict(X)
         return (mean, deviations(self, X, mean)) if return_std else mean

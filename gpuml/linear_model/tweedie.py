@@ -145,7 +145,7 @@ class TweedieRegressor(GeneralizedLinear, sk.TweedieRegressor):
         bounded = self._link == "identity" and self.power != 0
         if bounded and start is None and not all(self._values(candidates, "fit_intercept")):
             raise ValueError(
-                f"link='identity' with power={self.power:g} has means above 0 only: without an "
-                "intercept there are none to begin at. Use fit_intercept=True, or link='log'."
+                f"link='identity' with power={self.power:g} needs means above 0: without an "
+                "intercept, the fit has no such start. Use fit_intercept=True, or link='log'."
             )
         return super().multifit(folds, candidates, advance, start)

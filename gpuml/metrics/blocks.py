@@ -90,10 +90,10 @@ def block_score(model: Any) -> BlockScore:
     found = _known_score(_scored_by(model))
     if found is None:
         raise ValueError(
-            f"The score of {type(_scored_by(model)).__name__} is neither plain R2 nor accuracy, "
-            "nor D2 of a model of gpuml, nor by a metric of targets and predictions as scoring= of "
-            "a search, the only ones that are made block by block here. Compute another from "
-            "predict(model, X), or score local rows with model.score."
+            f"The score of {type(_scored_by(model)).__name__} cannot be computed block by block. "
+            "R2, accuracy, D2 of gpuml's models, and a metric of targets and predictions as "
+            "scoring= of a search can. Compute other scores from predict(model, X), or call "
+            "model.score with rows in memory."
         )
     return found
 

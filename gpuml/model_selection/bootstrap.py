@@ -56,7 +56,7 @@ def bootstrap_score(
 ):
     r"""Bootstrap a score: fit to resamples of the rows, and score on the rows left out.
 
-    Each resample repeats each row as often as a Poisson variable of mean 1 says [1]_; for many
+    In each resample, the number of copies of a row is a Poisson variable of mean 1 [1]_; for many
     rows, this is like drawing as many rows with replacement. It leaves out about 37 % of the rows,
     which score its model (the out-of-bag, or leave-one-out bootstrap [2]_). If the model is fitted
     from second moments, such as `Ridge` and `Lasso`, also behind scalers and PCA, and the score is
@@ -73,7 +73,7 @@ def bootstrap_score(
     scoring : str, callable or None, default=None
         One metric; None is the estimator's `score`.
     confidence_level : float, default=0.95
-        Of the interval.
+        Level of the interval.
     n_jobs, params
         As for `cross_validate`.
     random_state : int, RandomState or None, default=None

@@ -95,6 +95,8 @@ def words_of_reasons(reasons: Sequence[str], n_fits: int, why: str) -> str:
     """The reasons why candidates were not fitted together, and how they are fitted instead."""
     if not reasons:
         return ""
+    # What some candidates were told in addition includes what all were told.
+    reasons = [r for r in reasons if not any(each.startswith(f"{r}; ") for each in reasons)]
     text = "; ".join(reasons[:MOST_REASONS])
     if len(reasons) > MOST_REASONS:
         text += f"; and {len(reasons) - MOST_REASONS} more reasons"
@@ -318,7 +320,7 @@ class Plan(Stepwise):
 
     @property
     def runs(self) -> tuple[Step, ...]:
-        """The steps, where consecutive steps that were done alike are one."""
+        """The steps; consecutive steps that were done in the same way are joined."""
         alike = groupby(self.steps, lambda step: (step.place, step.why, step.reasons))
         return tuple(
             Step(total(s.n_fits for s in run), total(s.n_passes for s in run), *key)

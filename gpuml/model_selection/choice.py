@@ -98,7 +98,7 @@ class OneStandardError:
         unknown = set((self.simpler or {}).values()) - WAYS.keys()
         if unknown:
             raise ValueError(
-                f"simpler must say 'larger' or 'smaller' of each parameter, got {unknown.pop()!r}."
+                f"simpler must say 'larger' or 'smaller' for each parameter, got {unknown.pop()!r}."
             )
         names = dict.fromkeys(name for each in params for name in each)
         if self.simpler is not None:
@@ -111,7 +111,7 @@ class OneStandardError:
         found |= {n: -1.0 for n in names if last[n] in SMALLER}
         if not found:
             raise ValueError(
-                "The one-standard-error rule knows no order of simplicity of "
+                "The one-standard-error rule does not know which values are simpler of "
                 f"{', '.join(names) or 'no parameters'}; set "
                 "refit=OneStandardError(simpler={'name': 'larger'}), or 'smaller'."
             )

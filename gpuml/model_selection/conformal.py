@@ -62,13 +62,13 @@ class ConformalRegressor(Travels, MetaEstimatorMixin, RegressorMixin, BaseEstima
     residuals_ : array of shape (n_held_out,)
         Absolute residuals, split after split, on the device of X.
     n_features_in_ : int
-        Where `estimator_` has it.
+        If `estimator_` has it.
 
     Raises
     ------
     ValueError
         From `fit`, for several targets, rows that are held out twice, and ``"split"`` with several
-        splits; from `predict_interval`, where there are too few residuals for the coverage.
+        splits; from `predict_interval`, if there are too few residuals for the coverage.
 
     See Also
     --------
@@ -108,7 +108,7 @@ class ConformalRegressor(Travels, MetaEstimatorMixin, RegressorMixin, BaseEstima
 
     @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X, y, **params) -> Self:
-        """Fit models of all training parts, and that of all rows.
+        """Fit the models of all training sets, and the model of all rows.
 
         Parameters
         ----------
@@ -128,7 +128,7 @@ class ConformalRegressor(Travels, MetaEstimatorMixin, RegressorMixin, BaseEstima
         """
         X, y = as_array(X), as_array(y)
         if getattr(y, "ndim", 1) != 1:
-            raise ValueError("ConformalRegressor has intervals of one target: y must be 1-D.")
+            raise ValueError("ConformalRegressor needs one target: y must be 1-D.")
         cv = self.cv
         if cv is None and self.method == "split":
             n_train = 3 * _num_samples(X) // 4
@@ -180,7 +180,7 @@ class ConformalRegressor(Travels, MetaEstimatorMixin, RegressorMixin, BaseEstima
         Returns
         -------
         y : array of shape (n_samples,)
-            Of `estimator_`.
+            Predictions of `estimator_`, on the device of X.
         """
         check_is_fitted(self)
         model: Any = self.estimator_
@@ -193,12 +193,12 @@ class ConformalRegressor(Travels, MetaEstimatorMixin, RegressorMixin, BaseEstima
         ----------
         X : array-like of shape (n_samples, n_features)
         coverage : float, default=0.9
-            How much of new rows is to be covered.
+            Share of new rows that the intervals should cover.
 
         Returns
         -------
         lower, upper : arrays of shape (n_samples,)
-            Where predictions are.
+            On the device of the predictions.
 
         Raises
         ------
@@ -215,7 +215,7 @@ class ConformalRegressor(Travels, MetaEstimatorMixin, RegressorMixin, BaseEstima
         if rank > n:
             raise ValueError(
                 f"Coverage {coverage} needs {math.ceil(coverage / (1 - coverage))} residuals, and "
-                f"there are {n}: hold out more rows, or ask for less."
+                f"there are {n}: hold out more rows, or lower coverage."
             )
         if self.method in ("base", "split"):
             middle, half = self.predict(X), xp.sort(residuals)[rank - 1]

@@ -215,7 +215,7 @@ def learning_curve(
     if grows and not hasattr(estimator, "partial_fit"):
         raise ValueError(
             "exploit_incremental_learning=True needs an estimator with partial_fit, which "
-            f"{type(estimator).__name__} has not."
+            f"{type(estimator).__name__} does not have."
         )
     job = job_of(
         estimator,

@@ -66,7 +66,7 @@ class LearningCurveDisplay(_Batched, sk.LearningCurveDisplay):
     """Plot a learning curve, as scikit-learn does; all training sizes are fitted together.
 
     See `sklearn.model_selection.LearningCurveDisplay`: parameters, attributes and pictures are the
-    same. `from_estimator` asks gpuml's `learning_curve`.
+    same. `from_estimator` calls gpuml's `learning_curve`.
 
     Examples
     --------
@@ -88,7 +88,7 @@ class ValidationCurveDisplay(_Batched, sk.ValidationCurveDisplay):
     """Plot a validation curve, as scikit-learn does; all values are fitted together.
 
     See `sklearn.model_selection.ValidationCurveDisplay`: parameters, attributes and pictures are
-    the same. `from_estimator` asks gpuml's `validation_curve`.
+    the same. `from_estimator` calls gpuml's `validation_curve`.
 
     Examples
     --------

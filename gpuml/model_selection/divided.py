@@ -138,8 +138,9 @@ class StoredEvaluator(DividedEvaluator):
         for position in positions:
             reason = self.refused[position].reason
             (group,) = self.groups([candidates[position]]) or (None,)
-            if group is None or reason.startswith(NeedsAllRows.__name__):
-                self._refuse_all(reason)
+            prefix = f"{NeedsAllRows.__name__}: "
+            if group is None or reason.startswith(prefix):
+                self._refuse_all(reason.removeprefix(prefix))
             alone = Group(group.shared, group.varying, [position])
             ((_, results),) = self.fit_group(alone) or ((position, None),)
             found.append(self._failed(self.refused[position]) if results is None else results)
@@ -161,7 +162,7 @@ class StoredEvaluator(DividedEvaluator):
 
     def _refuse_all(self, why: str) -> NoReturn:
         raise NeedsAllRows(
-            f"Rows in files are fitted and scored from sums over them, and {why.rstrip('.')}. "
+            f"Rows in files are fitted and scored from sums over them, but {why.rstrip('.')}. "
             f"{in_memory(self._stored)}"
         )
 
@@ -187,7 +188,7 @@ def reads_table(job: Job) -> bool:
 
 
 def check_columns(job: Job) -> None:
-    """Raise a ValueError for rows in files with columns that are no numbers, if no step reads them.
+    """Raise a ValueError for rows in files with text columns that no step reads.
 
     Other rows are checked when they are fitted.
     """
@@ -214,8 +215,8 @@ def why_not_divided(job: Job) -> str | None:
     in_files = isinstance(job.X, StoredRows) and isinstance(found, AffinePipeline)
     if not (found.multifit_divided or in_files):
         if getattr(found, "table", None) is not None:
-            return "the levels and holes of a table are found where all of its rows are"
-        return f"{model_name(job.estimator)} does not say multifit_divided"
+            return "categories and missing values of a table are found where all its rows are"
+        return f"{model_name(job.estimator)} does not set multifit_divided"
     if hasattr(job.X, "nnz"):
         return "X is sparse"
     if job.task.return_estimator:
@@ -223,7 +224,7 @@ def why_not_divided(job: Job) -> str | None:
     scorer = job.task.scorer
     scorers = scorer._scorers.values() if isinstance(scorer, _MultimetricScorer) else [scorer]
     unknown = [each for each in scorers if batch_scorer(each) is None]
-    return f"the score {unknown[0]} is of predictions in one place" if unknown else None
+    return f"the score {unknown[0]} needs all predictions in one place" if unknown else None
 
 
 def model_name(estimator: Any) -> str:

@@ -146,9 +146,9 @@ class Explanation(Stepwise):
     def _how(self):
         rates = ", ".join(f"{rate / 1e9:.3g} Gflop/s on {p}" for p, rate in self.rates.items())
         if not rates:
-            return "Seconds are unknown: time one fit, and multiply."
+            return "The time is unknown: time one fit, and multiply."
         of_rows = f"from {rates} as measured on sums over rows"
-        return f"Seconds are estimates, {of_rows}, and from Python's."
+        return f"Times are estimates, {of_rows}, with fixed costs of Python added."
 
 
 def explain_search(search: Any, X: Any, y: Any, params: Mapping[str, Any]) -> Explanation:

@@ -1,4 +1,4 @@
-"""Estimators whose X are row numbers: their models are known and predict the rows themselves.
+"""Estimators whose X holds row numbers: known models predict the rows with these numbers.
 
 See `gpuml.model_selection.parts`.
 """
@@ -24,21 +24,21 @@ from gpuml.resampling.split import as_rows, check_splitter, split_rows
 
 
 class Rehearsed:
-    """The models of all training parts, fitted together when one of them is asked for.
+    """The models of all training parts, fitted together when the first one is needed.
 
-    It is a splitter too, whose splits are made once, of the rows.
+    It is also a splitter, which makes the splits of the rows once.
 
     Parameters
     ----------
     estimator : estimator
-        If it is a `FrozenEstimator`, it is the model of all parts.
+        A `FrozenEstimator` is the model of all training parts.
     X, y : array-like
     cv : int, splitter, iterable or None
     params : dict
-        What fits are given.
+        Parameters of the fits.
     n_jobs : int or None
     classifier : bool
-        Whether folds of labels are stratified.
+        Whether to stratify folds by labels.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class Rehearsed:
         return check_splitter(self.cv, self.y, classifier=self.classifier)
 
     def split(self, X: Any = None, y: Any = None, groups: Any = None) -> Any:
-        """Numbers of the training and held-out rows of each split."""
+        """The numbers of the training and held-out rows of each split."""
         if self._splits is None:
             known = {} if groups is None else {"groups": groups}
             made = split_rows(self._splitter, self.X, self.y, _num_samples(self.X), **known)
@@ -89,13 +89,13 @@ class Rehearsed:
         return self
 
     def get_metadata_routing(self) -> Any:
-        """The metadata requests of the splitter, if it has any."""
+        """The metadata request of the splitter; an empty one if it has none."""
         if hasattr(self.cv, "get_metadata_routing"):
             return self.cv.get_metadata_routing()
         return MetadataRequest(owner=type(self).__name__)
 
     def model(self, numbers: np.ndarray) -> Any:
-        """The model of the training rows with these numbers."""
+        """The model that was fitted to the rows with these numbers."""
         if isinstance(self.estimator, FrozenEstimator):
             return self.estimator
         key, n_rows = _key(numbers), _num_samples(self.X)
@@ -114,9 +114,9 @@ class Rehearsed:
 
 
 class Numbered(StandIn):
-    """An estimator whose X are row numbers (n, 1).
+    """An estimator whose X holds row numbers (n, 1).
 
-    Its `fit` looks up the model of those training rows. Responses are in CPU memory.
+    Its `fit` looks up the model of these training rows. Its responses are in CPU memory.
     """
 
     def __init__(self, estimator: Any, X: Any, rehearsed: Rehearsed | None = None):
@@ -138,19 +138,19 @@ class Numbered(StandIn):
         return respond
 
     def rows(self, numbers: Any) -> Any:
-        """The rows with some numbers (m, 1)."""
+        """The rows with these numbers (m, 1)."""
         return numbered_rows(self.X, np.asarray(numbers)[:, 0])
 
     @property
     def model(self) -> Any:
-        """The model that answers."""
+        """The model that predicts."""
         return self.known
 
     def __sklearn_clone__(self) -> "Numbered":
         return Numbered(self.estimator, self.X, self.rehearsed)
 
     def noted(self, X: Any, y: Any = None, **params: Any) -> "Numbered":
-        """Take the model of some training rows."""
+        """Look up the model of these training rows."""
         if self.rehearsed is not None:
             self.known = self.rehearsed.model(X)
         return self
@@ -172,14 +172,14 @@ class InCpuMemory(StandIn):
 
 
 def in_cpu_memory(said: Any) -> Any:
-    """Predictions in CPU memory; for several outputs they may be a list."""
+    """Predictions in CPU memory; those of several outputs may be a list."""
     if isinstance(said, list):
         return [in_cpu_memory(each) for each in said]
     return to_host(said) if is_foreign(said) else said
 
 
 def numbered_rows(X: Any, numbers: np.ndarray) -> Any:
-    """Rows of X by number; X itself for all rows in order."""
+    """The rows of X with these numbers; X itself if these are all rows in order."""
     n_rows = _num_samples(X)
     rows = as_rows(numbers, n_rows)
     everything = isinstance(rows, slice) and rows == slice(0, n_rows)
@@ -187,7 +187,7 @@ def numbered_rows(X: Any, numbers: np.ndarray) -> Any:
 
 
 def numbers_of(X: Any) -> np.ndarray:
-    """The row numbers of X, (n, 1)."""
+    """The numbers of all rows of X, (n, 1)."""
     return np.arange(_num_samples(X))[:, None]
 
 
@@ -196,9 +196,10 @@ def _key(numbers):
 
 
 def ask_parts(around: Any, method: str, X: Any, parts: Mapping[str, Any], **params: Any) -> Any:
-    """The result of scikit-learn's method for rows X on a device, which stay there.
+    """The result of a scikit-learn method for rows X on a device, which stay there.
 
-    What parts say of them, a number or one for each class, is put together in CPU memory.
+    scikit-learn's method combines the responses of the parts, one or a few numbers per row, in CPU
+    memory.
 
     Parameters
     ----------
@@ -206,7 +207,7 @@ def ask_parts(around: Any, method: str, X: Any, parts: Mapping[str, Any], **para
     method : str
     X : array
     parts : dict
-        Attributes of `around` with parts, which `Numbered` take the places of.
+        Attributes of `around` that hold models, with a `Numbered` in place of each model.
     """
     other = copy(around)
     vars(other).update(parts)
@@ -216,7 +217,7 @@ def ask_parts(around: Any, method: str, X: Any, parts: Mapping[str, Any], **para
 
 
 def at_rows(said: Any, X: Any) -> Any:
-    """Numbers moved from CPU memory to the place of X; strings stay."""
+    """Move numbers from CPU memory to the place of X; strings stay."""
     if isinstance(said, list):
         return [at_rows(each, X) for each in said]
     if is_foreign(said):

@@ -83,8 +83,8 @@ class OutOfBagSums(Sums):
         counts, n_seen = np.maximum(self._counts, 1), int((self._counts == 0).sum())
         if n_seen:
             warnings.warn(
-                f"Each of {self.n_trees} trees has drawn {number(n_seen, 'row')}: out of the bag "
-                "0 is predicted there, or the first class. Grow more trees.",
+                f"Each of {self.n_trees} trees has drawn {number(n_seen, 'row')}, whose "
+                "out-of-bag prediction is 0, or the first class. Grow more trees.",
                 UserWarning,
                 stacklevel=2,
             )

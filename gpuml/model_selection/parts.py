@@ -1,10 +1,10 @@
-"""Fits inside meta-estimators that scikit-learn makes in a loop, made together.
+"""Fits inside meta-estimators, made together where scikit-learn makes them in a loop.
 
-Two stand-ins let scikit-learn's own `fit` of a meta-estimator run, with its checks, routing and
-attributes, while gpuml makes the fits. A `Later` records the arguments of `fit` of each of its
-copies, and all are fitted after the loop. If models must predict before that, a `Numbered` runs on
-row numbers instead of rows: it knows the models of all training sets in advance, and lets them
-predict the rows with these numbers, wherever the rows are.
+scikit-learn's own `fit` of a meta-estimator runs, with its checks, routing and attributes, while
+gpuml makes the fits. For this, one of two stand-ins takes the place of the estimator inside. A
+`Later` records the arguments of `fit` of each of its copies, and gpuml fits all copies after the
+loop. If models must predict before that, a `Numbered` gets row numbers instead of rows: it knows
+the models of all training sets in advance, and they predict the rows with these numbers.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -43,15 +43,15 @@ def nothing(model: Any, X: Any, y: Any = None) -> float:
 
 
 class Parts(Evaluator):
-    """Models of some training sets, without scores.
+    """Models of several training sets, without scores.
 
     Attributes
     ----------
     alone : callable or None
-        Fits the model of a split by itself; None fits a copy to the rows of its training part.
+        Fits the model of one split; None fits a copy to the rows of the training part.
     few_rows : bool
-        Whether training parts are few of the rows each. Then models that are found step by step are
-        fitted by themselves in CPU memory: together each step reads all rows for all of them.
+        Whether each training part has only few of the rows. Then iterative models are fitted one by
+        one in CPU memory, because each step of a common fit would read all rows for all models.
     """
 
     alone: Callable[[int], Any] | None = None
@@ -106,9 +106,9 @@ class Parts(Evaluator):
         ]
 
     def _on_all_rows(self, fits, stack, folds):
-        """The model of all rows, from known sums if it depends on nothing else.
+        """The model of all rows, from known sums if these determine it.
 
-        Other models, such as iterative ones, are fitted by `fit`, so that they do not depend on the
+        Other models, such as iterative ones, come from `fit`, so that they do not depend on the
         splits.
         """
         if fits.multifit_rows(folds) is None:
@@ -132,7 +132,7 @@ def parts_of(
     params: Mapping[str, Any],
     n_jobs: int | None = None,
 ) -> Parts:
-    """The object that fits copies of an estimator to the training sets of splits."""
+    """A `Parts` that fits copies of an estimator to the training sets of splits."""
     given = {name: value for name, value in params.items() if value is not None}
     task = Task(nothing, given, {}, False, "raise", 0, return_estimator=True)
     return Parts(Job(clone(estimator), X, y, splits, task, n_jobs))
@@ -146,7 +146,7 @@ def parts_of_rows(
     params: Mapping[str, Any],
     n_jobs: int | None = None,
 ) -> Parts:
-    """The object that fits copies of an estimator to given sets of rows."""
+    """A `Parts` that fits copies of an estimator to these sets of rows."""
     splits = [
         Split(as_rows(own, len(y)), slice(0, 1)) for own in rows
     ]  # held-out rows are not used
@@ -169,7 +169,7 @@ def fit_params_of(
 def run_around(around: Any, fit: Callable[..., Any], changes: Mapping[str, Any], *args, **params):
     """Run scikit-learn's `fit` of an estimator with other parameters, and set its attributes.
 
-    Its own parameters do not change.
+    The parameters of the estimator itself do not change.
     """
     other = copy(around)
     vars(other).update(changes)
@@ -182,7 +182,7 @@ def run_around(around: Any, fit: Callable[..., Any], changes: Mapping[str, Any],
 
 
 def host_target(y: Any) -> Any:
-    """Targets in CPU memory, where scikit-learn's checks read them."""
+    """Targets in CPU memory, for scikit-learn's checks."""
     y = taken_apart(y)
     return to_host(y) if is_foreign(y) else y
 
@@ -197,7 +197,7 @@ def taken_apart(x: Any) -> Any:
 
 
 class StandIn:
-    """A stand-in for an estimator, with its own responses except for fits."""
+    """A stand-in for an estimator: it responds as the estimator does, except to `fit`."""
 
     def __init__(self, estimator: Any):
         self.estimator = estimator
@@ -215,7 +215,7 @@ class StandIn:
 
     @property
     def model(self) -> Any:
-        """The model that answers."""
+        """The model that predicts."""
         return self.estimator
 
     def __sklearn_is_fitted__(self) -> bool:
@@ -228,13 +228,13 @@ class StandIn:
     @property
     def fit(self) -> Callable[..., Any]:
         """A function that records a fit, with the parameters of the estimator's own `fit`."""
-        asked = signature(self.estimator.fit)
+        expected = signature(self.estimator.fit)
 
         def fit(*args, **params):
-            asked.bind(*args, **params)  # raises the error
+            expected.bind(*args, **params)  # raises a TypeError for wrong arguments
             return self.noted(*args, **params)
 
-        fit.__signature__ = asked  # type: ignore[attr-defined]
+        fit.__signature__ = expected  # type: ignore[attr-defined]
         return fit
 
     def noted(self, X: Any, y: Any = None, **params: Any) -> Any:
@@ -243,7 +243,7 @@ class StandIn:
 
 
 class Later(StandIn):
-    """An estimator whose copies record their fits; `fitted` fits all of them."""
+    """An estimator whose copies record their fits; `fitted_later` makes these fits."""
 
     def __sklearn_clone__(self) -> "Later":
         return Later(clone(self.estimator))
@@ -265,9 +265,9 @@ class Later(StandIn):
 
 
 def fitted_later(noted: Sequence[Any], n_jobs: int | None = None) -> tuple[list[Any], Plan]:
-    """Models of the recorded copies of a `Later`, in their order, and a plan of the fits.
+    """The models of the recorded copies of a `Later`, in their order, and a plan of the fits.
 
-    Targets of the same rows become columns of one target if the estimator can fit those together.
+    Targets of the same rows become columns of one target if the estimator can fit these together.
     Other objects are returned unchanged.
     """
     waiting = [each for each in noted if isinstance(each, Later)]
@@ -280,7 +280,9 @@ def fitted_later(noted: Sequence[Any], n_jobs: int | None = None) -> tuple[list[
         except UnfittableSplits as error:
             why = str(error)
         except REFUSALS as error:
-            why = raised_words(error)  # a single fit raises it again if it is one model's error
+            why = raised_words(
+                error
+            )  # a single fit raises the error again if it concerns one model
     if why is not None:
         alone = Parallel(n_jobs=n_jobs)(delayed(each.fitted)() for each in waiting)
         models = {id(each): model for each, model in zip(waiting, alone, strict=True)}
@@ -294,7 +296,7 @@ def one_by_one(X: Any, n_fits: int, why: str) -> list[Step]:
 
 
 def _apart(waiting):
-    """The reason why copies of a `Later` are not fitted as columns of one target, if any."""
+    """The reason why copies of a `Later` cannot be fitted as columns of one target, or None."""
     if len(waiting) < 2:
         return "there is one target"
     first = waiting[0]
@@ -312,7 +314,7 @@ def _apart(waiting):
 
 
 def _columns(waiting):
-    """Models of several targets of the same rows."""
+    """The models of several targets of the same rows, and the step of the plan."""
     first = waiting[0]
     estimator, weight = first.estimator, first.params.get("sample_weight")
     targets = [each.y for each in waiting]
@@ -364,7 +366,7 @@ def columns_of(X: Any, columns: np.ndarray) -> Any:
 
 
 class Resampled(Later):
-    """A `Later` of one of many resamples of the same rows, expressed as sample weights."""
+    """A `Later` for one of many resamples of the same rows, given as sample weights."""
 
     def __sklearn_clone__(self) -> "Resampled":
         return Resampled(clone(self.estimator))
@@ -377,7 +379,7 @@ class Resampled(Later):
 
 
 def resampled(noted: Sequence[Any], n_jobs: int | None = None) -> tuple[list[Any], Plan]:
-    """Models of the recorded copies of a `Resampled`; all in the same passes if possible.
+    """The models of the recorded copies of a `Resampled`, fitted in the same passes if possible.
 
     Other objects are returned unchanged.
     """
@@ -400,7 +402,7 @@ def resampled(noted: Sequence[Any], n_jobs: int | None = None) -> tuple[list[Any
     else:
         n_rows = first.X.shape[0]
         times = [np.asarray(each.params["sample_weight"]) for each in waiting]
-        one = slice(0, 1)  # a held-out row that nothing reads
+        one = slice(0, 1)  # held-out rows are not used
         splits = [Split(np.repeat(np.arange(n_rows), own), one) for own in times]
         parts = parts_of(first.estimator, first.X.X, first.y, splits, {}, n_jobs)
         parts.alone = lambda s: waiting[s].fitted()
@@ -413,12 +415,12 @@ def resampled(noted: Sequence[Any], n_jobs: int | None = None) -> tuple[list[Any
 
 
 def _all_steps_get(params: Mapping[str, Any], estimator: Any) -> bool:
-    """Whether metadata routing gives all parameters of a fit to all steps of a pipeline."""
+    """Whether metadata routing passes all parameters of a fit to all steps of a pipeline."""
     if not isinstance(estimator, Pipeline):
         return True
     try:
         routed = process_routing(estimator, "fit", **params)
     except (TypeError, ValueError):
-        return False  # single fits raise it
+        return False  # single fits raise this error
     steps = [name for name, step in estimator.steps if step not in (None, "passthrough")]
     return all(any(params.keys() <= given.keys() for given in routed[n].values()) for n in steps)

@@ -91,9 +91,9 @@ def permutation_test_score(
     n_permutations : int, default=100
     random_state : int, RandomState, Generator or None, default=0
         The same permutations as scikit-learn's, which NumPy draws one after the other in CPU
-        memory: some 20 ms for a million rows. Those of a NumPy `Generator`, such as
-        ``numpy.random.default_rng(0)``, are drawn where the rows are: for rows on a GPU take one.
-        They are the same for every array library.
+        memory. If you pass a NumPy `Generator`, such as ``numpy.random.default_rng(0)``,
+        permutations are drawn on the device of the rows, which is faster on a GPU. They are the
+        same for every array library.
 
     Returns
     -------

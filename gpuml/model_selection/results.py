@@ -133,7 +133,7 @@ def compare_candidates(
     scores = split_scores(table, metric)
     n_candidates, n_splits = scores.shape
     if n_splits < 2:
-        raise ValueError("A test needs the scores of two splits at least; the search has one.")
+        raise ValueError("A test needs the scores of at least two splits; the search has one.")
     if not 0 < level < 1:
         raise ValueError(f"level must be between 0 and 1, got {level!r}.")
     if reference is None:

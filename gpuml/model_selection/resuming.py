@@ -25,8 +25,8 @@ NO_PREDICTIONS = (
     "them out; cross_val_predict finds the predictions of a chosen candidate."
 )
 NO_FILES = (
-    "checkpoint= stores searches of rows in memory, and these are read from files, whose contents "
-    "it could not tell from others. Pass rows[:] for all of them as an array, or leave it out."
+    "checkpoint= needs rows in memory, whose contents it compares when you resume; these are read "
+    "from files. Pass rows[:] for all of them as an array, or leave it out."
 )
 
 

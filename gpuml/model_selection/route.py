@@ -192,7 +192,7 @@ def _search_inside(estimator, params, X, task):
         if why is not None and type(search).__module__.partition(".")[0] == "sklearn":
             return f"{type(search).__name__} is scikit-learn's; write {why}"
         if not hasattr(search, "_one_round_obstacle"):
-            return f"{type(search).__name__} is no search of gpuml"
+            return f"{type(search).__name__} is not a search of gpuml"
         why = search._one_round_obstacle()
         if why is not None:
             return why
@@ -236,7 +236,11 @@ def warn_of_unused(estimator: Any, candidates: Sequence[Mapping[str, Any]]) -> N
     values = [v for each in candidates for v in each.values() if hasattr(v, "fit")]
     parts = (part for each in [estimator, *values] for part in all_estimators(each))
     for words in dict.fromkeys(filter(None, map(meant, parts))):
-        warnings.warn(f"{words}. Until then it is fitted separately.", RuntimeWarning, stacklevel=2)
+        warnings.warn(
+            f"{words}. Until you do, its candidates are fitted one by one.",
+            RuntimeWarning,
+            stacklevel=2,
+        )
 
 
 def _work_in_common(estimator, params):
@@ -316,7 +320,7 @@ def together(estimator: Any, task: Task) -> tuple[MultifitEstimator | None, str]
     if not _scored_alike(task, fit_weight(fits, task)):
         return None, "scores use other weights or metadata than fits"
     if not _last_step_scores(estimator, task):
-        return None, "metadata routing gives more than the last step something to score with"
+        return None, "metadata routing passes scoring parameters to other steps than the last"
     return fits, ""
 
 

@@ -59,7 +59,7 @@ class GridSearchCV(OnePassSearch, sk.GridSearchCV):
     checkpoint : str, path or None, default=None
         A folder, or a URL that fsspec knows. Finished work is stored there; a search that was
         interrupted does only the missing work when you fit it again, with the same scores. Models
-        and predictions are not stored. Rows have to be in memory.
+        and predictions are not stored. Rows must be in memory.
 
     Attributes
     ----------

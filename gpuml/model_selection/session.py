@@ -1,4 +1,4 @@
-"""Sessions: rows stay prepared while candidates are evaluated one after another."""
+"""Sessions: candidates are evaluated one after another on rows that are prepared once."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -27,22 +27,22 @@ class Session:
     """Evaluate candidates one after another, on rows that are prepared once.
 
     A search knows all its candidates in advance. If the next candidate depends on the last result
-    (an optimiser, a notebook), a session keeps the prepared data of a search: the rows on their
-    device, the splits, codes of categories, and sums over the rows for models that need them. The
-    first `evaluate` reads the rows; later ones need no pass if the models only need sums.
+    (an optimiser, a notebook), use a session. It keeps the data that a search prepares: the rows on
+    their device, the splits, codes of categories, and sums over the rows. The first `evaluate`
+    reads the rows; later ones need no pass over them if the models only need sums.
 
     Do not change the data while the session is open.
 
     Parameters
     ----------
     estimator : estimator
-        The estimator whose parameters candidates set; it is not changed.
+        Candidates set its parameters on clones; the estimator itself does not change.
     X : array-like of shape (n_samples, n_features)
-        In any array library; device data stays on its device.
+        In any array library; data on a device stays there.
     y : array-like of shape (n_samples,) or (n_samples, n_outputs), default=None
     groups, scoring, cv, n_jobs, verbose, params, pre_dispatch, return_train_score, error_score
-        As for `cross_validate`. Splits are made once, so that all candidates are compared on the
-        same ones.
+        As for `cross_validate`. The session makes the splits once, and compares all candidates on
+        them.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class Session:
     Raises
     ------
     ValueError
-        If `cross_validate` would raise it before it fits, or the session is closed.
+        If `cross_validate` would raise it before fitting, or if the session is closed.
 
     See Also
     --------
@@ -125,45 +125,45 @@ class Session:
     @property
     def _evaluator(self) -> Evaluator:
         if self._open is None:
-            raise ValueError("This Session is closed. Make another one of the same rows.")
+            raise ValueError("This Session is closed. Make another one with the same rows.")
         return self._open
 
     @property
     def plan_(self) -> Plan:
-        """The number of fits and passes so far, and their place."""
+        """How many fits were done so far, in how many passes, and where."""
         now = () if self._open is None else tuple(self._open.steps)
         return Plan(self._steps + now)
 
     @property
     def results_(self) -> Any:
-        """All candidates so far as a DataFrame, the best one first, as `GridSearchCV` has it."""
+        """All candidates so far as a DataFrame, the best one first, as in `GridSearchCV`."""
         return results_frame(self)
 
     @property
     def cv_results_(self) -> dict[str, Any]:
-        """Result tables of all candidates so far."""
+        """Results of all candidates so far, as in `GridSearchCV`."""
         return self._table(self._params, self._results)
 
     def evaluate(self, candidates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        """Fit and score candidates on all splits, together where they can be.
+        """Fit and score candidates on all splits, together if possible.
 
         Parameters
         ----------
         candidates : sequence of dict
-            Values of parameters; nested names as ``step__alpha``. Other parameters are those of
-            the estimator.
+            Parameters of each candidate by name, nested names as ``step__alpha``. All other
+            parameters are those of the estimator.
 
         Returns
         -------
         results : dict of ndarrays
-            As `cv_results_`, of these candidates: their ranks are among them.
+            `cv_results_` of these candidates, ranked among themselves.
 
         Raises
         ------
         ValueError
             If all fits fail, if there are no candidates, or after `close`.
         TypeError
-            For one dict in place of a list of them.
+            If `candidates` is one dict instead of a list of dicts.
         """
         if isinstance(candidates, Mapping):
             raise TypeError(
@@ -176,29 +176,30 @@ class Session:
         return self._table(candidates, self.results_of(candidates))
 
     def refit(self, params: Mapping[str, Any] | None = None, *, metric: str = "score") -> Any:
-        """Fit a candidate to all rows, from known sums where possible.
+        """Fit a candidate to all rows, from sums that the session already has if possible.
 
         Parameters
         ----------
         params : dict, default=None
-            None is the best so far.
+            Parameters of the candidate; None is the best one so far.
         metric : str, default="score"
-            Which of several metrics says what is best.
+            With several metrics, the one that decides which candidate is best.
 
         Returns
         -------
         model : estimator
-            Fitted.
+            The fitted model.
 
         Raises
         ------
         ValueError
-            If nothing was evaluated yet, for an unknown metric, and after `close`.
+            If `params` is None and nothing was evaluated yet, if there is no such metric, or after
+            `close`.
         """
         evaluator = self._evaluator
         if params is None:
             if not self._params:
-                raise ValueError("Nothing was evaluated yet: say which params to fit.")
+                raise ValueError("Nothing was evaluated yet: call evaluate first, or pass params.")
             scores = split_scores(self.cv_results_, metric).mean(axis=1)
             params = self._params[int(np.argmax(np.where(np.isnan(scores), -np.inf, scores)))]
         with small_arrays():
@@ -208,24 +209,25 @@ class Session:
         return model
 
     def objective(self, space: Space, *, metric: str | Sequence[str] = "score") -> Objective:
-        """A function for ``study.optimize`` of Optuna: mean held-out scores of a trial.
+        """A function for Optuna's ``study.optimize``, which returns the mean score of a trial.
 
         Parameters
         ----------
         space : dict or callable
-            Names of parameters to values: a list of choices, a distribution of Optuna
-            (``FloatDistribution``, ``IntDistribution``, ``CategoricalDistribution``), or
-            ``uniform``, ``loguniform`` or ``randint`` of `scipy.stats`, whose range it is. Or a
-            function that makes a dict of parameters of a trial.
+            The values of each parameter by its name: a list of choices, a distribution of Optuna
+            (``FloatDistribution``, ``IntDistribution``, ``CategoricalDistribution``), or the range
+            of a ``uniform``, ``loguniform`` or ``randint`` of `scipy.stats`. Or a function that
+            takes a trial and returns a dict of parameters.
         metric : str or sequence of str, default="score"
-            Of several metrics, which one; several are for a study with as many directions.
+            With several metrics, the one to return. Pass several for a study with as many
+            directions.
 
         Returns
         -------
         objective : callable
-            Higher is better: ``study = optuna.create_study(direction="maximize")``. Of candidates
-            that are fitted one by one, each split is reported to the study's pruner.
-            `gpuml.optuna.optimize` asks for several trials at a time, which then share their work.
+            Higher is better: ``study = optuna.create_study(direction="maximize")``. If candidates
+            are fitted one by one, each split is reported to the study's pruner.
+            `gpuml.optuna.optimize` evaluates several trials at a time, which share work.
 
         Examples
         --------
@@ -248,22 +250,22 @@ class Session:
     ) -> Self:
         """Append rows; later evaluations include them.
 
-        Second moments, for least-squares models, are updated with those of the new rows. All else
-        (other sums, codes of a table, rows for iterative models) is read again at the next
-        `evaluate`. The rows are copied once into one array.
+        For least-squares models, the session adds the second moments of the new rows to those it
+        has. For all other models (iterative ones, tables, other sums), the next `evaluate` reads
+        all rows again. Old and new rows are copied once into one array.
 
         Parameters
         ----------
         X : array-like of shape (n_new, n_features)
-            Of the kind of the session's X.
+            Of the same kind as the session's X: library, device and columns.
         y : array-like of shape (n_new,) or (n_new, n_outputs), default=None
         params : dict, default=None
             Entries of the session's `params` with one value per row, such as `sample_weight`.
         test_fold : int array-like of shape (n_new,), default=None
-            As of `sklearn.model_selection.PredefinedSplit`: the split that holds out each row,
-            while all others train on it; -1 for rows that all train on. None deals them out, those
-            of each class of a classifier by themselves, to the splits that hold out fewest; which
-            needs splits that hold out each row once, without `groups`.
+            As in `sklearn.model_selection.PredefinedSplit`: the split that holds out each row,
+            while all other splits train on it; -1 for rows that all splits train on. None gives
+            new rows to the splits that hold out fewest, class by class for classifiers. This needs
+            splits that hold out each row exactly once, without `groups`.
 
         Returns
         -------
@@ -272,22 +274,23 @@ class Session:
         Raises
         ------
         ValueError
-            For rows of another kind, for an unknown split, and if `test_fold` must say which split
-            holds out new rows.
+            If the rows are of another kind, if there is no such split, or if `test_fold` is None
+            but needed.
         """
         deals = not self._has_groups
         self._go_on(with_rows(self._evaluator, X, y, params or {}, test_fold, deals=deals))
         return self
 
     def remove_rows(self, rows: Any) -> Self:
-        """Take rows out; those behind move up. Second moments go on without them, as `add_rows`.
+        """Remove rows; the rows after them move up.
 
-        They are read again if the removed rows made up nearly all of a sum.
+        For least-squares models, the second moments of these rows are subtracted. If they make up
+        nearly all of a sum, all rows are read again instead.
 
         Parameters
         ----------
         rows : int array-like of shape (n_removed,), or bool array-like of shape (n_samples,)
-            In the current numbering.
+            Row numbers as they are now, or a mask.
 
         Returns
         -------
@@ -298,13 +301,13 @@ class Session:
         ValueError
             If no rows are left.
         IndexError
-            For row numbers that do not exist.
+            If there are no such rows.
         """
         self._go_on(without_rows(self._evaluator, rows))
         return self
 
     def close(self) -> None:
-        """Release the rows and their sums; `cv_results_` stays."""
+        """Release the rows and their sums; `cv_results_` and `plan_` stay."""
         self._steps, self._open = self.plan_.steps, None
 
     def __enter__(self) -> Self:
@@ -319,7 +322,7 @@ class Session:
     def results_of(
         self, candidates: Sequence[Mapping[str, Any]], goes_on: GoesOn | None = None
     ) -> list[dict[str, Any]]:
-        """Results of each candidate, split after split; see `evaluate` and `in_turn`."""
+        """The results of each candidate on each split; see `evaluate` and `in_turn`."""
         evaluator, error_score = self._evaluator, self._task.error_score
         with small_arrays():
             out = in_turn(evaluator, candidates, goes_on)

@@ -157,7 +157,7 @@ class TunedThresholdClassifierCV(_Threshold, sk.TunedThresholdClassifierCV):
     _theirs = sk.TunedThresholdClassifierCV
 
     def fit(self, X, y, **params) -> Self:
-        """Fit models of the training parts, and find the threshold.
+        """Fit the models of the training sets, and find the threshold.
 
         Parameters
         ----------
@@ -174,8 +174,8 @@ class TunedThresholdClassifierCV(_Threshold, sk.TunedThresholdClassifierCV):
         Raises
         ------
         ValueError
-            If there are not two classes, if the classifier says the same of all rows, or for what
-            scikit-learn's class rejects.
+            If there are not two classes, if the classifier predicts the same for all rows, or for
+            input that scikit-learn's class rejects.
         """
         X, y = taken_apart(X), host_target(y)
         params = {name: host_target(value) for name, value in params.items()}

@@ -126,7 +126,7 @@ class Posterior(Travels, Grid):
         sklearn.exceptions.NotFittedError
             Before `fit`.
         ValueError
-            If X has other features than the X of `fit`, or contains nan or inf.
+            If X has other features than in `fit`, or contains NaN or infinity.
         """
         joint, dtype = self._joint(X, "predict_joint_log_proba")
         return namespace(joint).astype(joint, dtype, copy=False)

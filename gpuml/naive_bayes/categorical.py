@@ -128,8 +128,8 @@ class CategoricalNB(Discrete, sk.CategoricalNB):
                 unseen = highest[test > 0].max(axis=0) >= widths
                 if unseen.any():
                     found[part.first_split + split] = (
-                        f"feature {np.argmax(unseen)} has categories in the held-out part that it "
-                        "has none of. Set min_categories."
+                        f"feature {np.argmax(unseen)} has categories in held-out rows that the "
+                        "training set lacks. Set min_categories."
                     )
         return found
 

@@ -233,7 +233,7 @@ def _check_counts(found: Array, kept: Array) -> None:
     total, held = to_host(found), to_host(kept)
     if not np.isfinite(held.sum()) or ((held == 0) & (total > 0)).any():
         raise ValueError(
-            f"Sample weights of the classes sum to {total}, which {held.dtype} has no numbers for. "
+            f"Sample weights of the classes sum to {total}, which {held.dtype} cannot hold. "
             "Multiply them by a power of ten, or pass X in float64."
         )
 

@@ -101,11 +101,11 @@ class AffinePipeline(MultifitEstimator):
         """Why steps and model are not fitted from sums over rows; None if they are."""
         for _, step in self.before:
             if step.affine_needs_rows:
-                return f"{step_name(step)} is fitted to rows; take StandardScaler, or leave it out"
+                return f"{step_name(step)} is fitted to rows; use StandardScaler, or leave it out"
         if self.by_row:
             return f"{type(self.by_row[0][1]).__name__} transforms rows in memory"
         own = self.last.multifit_divided
-        return None if own else f"{type(self.last).__name__} does not say multifit_divided"
+        return None if own else f"{type(self.last).__name__} does not set multifit_divided"
 
     @property
     def multifit_targets(self) -> bool:  # type: ignore[override]

@@ -69,8 +69,8 @@ class Encoder(Transformer):
         """Raise ValueError if a column shared by several categories would have to be inverted."""
         if any(self._is_rare(j).any() for j in range(len(self.categories_))):
             raise ValueError(
-                "What several rare categories share has no inverse among numbers. Convert X to "
-                "NumPy, where it is 'infrequent_sklearn'."
+                "A column or code that several rare categories share has no inverse among numbers. "
+                "Convert X to NumPy, where it is 'infrequent_sklearn'."
             )
 
 

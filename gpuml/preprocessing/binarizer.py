@@ -57,7 +57,7 @@ class Binarizer(Transformer, sk.Binarizer):
         Raises
         ------
         ValueError
-            If X has other features than in `fit`, or holds nan or inf.
+            If X has other features than in `fit`, or contains NaN or infinity.
         """
         return self._transformed(X, copy)
 

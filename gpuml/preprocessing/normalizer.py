@@ -56,7 +56,7 @@ class Normalizer(Transformer, sk.Normalizer):
         Raises
         ------
         ValueError
-            If X has other features than in `fit`, or holds nan or inf.
+            If X has other features than in `fit`, or contains NaN or infinity.
         """
         return self._transformed(X, copy)
 

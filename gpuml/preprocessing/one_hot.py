@@ -75,7 +75,9 @@ class OneHotEncoder(Encoder, sk.OneHotEncoder):
                 f"{kind}. Set sparse_output=False."
             )
         if self.sparse_output and wants_frame(self):
-            raise ValueError("A DataFrame is no sparse matrix. Set sparse_output=False.")
+            raise ValueError(
+                "set_output makes DataFrames, which cannot be sparse. Set sparse_output=False."
+            )
         X = check_rows(self, X, reset=False, allow_nan=True, keep_dtype=True)
         codes = self._codes(X)
         if self.sparse_output:
@@ -174,7 +176,7 @@ class OneHotEncoder(Encoder, sk.OneHotEncoder):
                 )
             if dtype.kind != "f":
                 raise ValueError(
-                    f"Unknown categories of feature {j} cannot be told among values of dtype "
+                    f"Unknown categories of feature {j} cannot be marked among values of dtype "
                     f"{dtype} on a device. Convert X to NumPy, where they become None."
                 )
             return xp.where(nothing, xp.full_like(values, float("nan")), values)

@@ -120,7 +120,7 @@ class OrdinalEncoder(Encoder, sk.OrdinalEncoder):
             codes = xp.where(unknown, xp.zeros_like(codes), codes)
         if bool(xp.any((codes < 0) | (codes >= len(categories)))):
             raise IndexError(
-                f"Feature {j} has {len(categories)} categories, numbered from 0, and X holds other "
+                f"Feature {j} has {len(categories)} categories, numbered from 0, but X holds other "
                 "numbers."
             )
         values = xp.take(move(categories, place), xp.astype(codes, xp.int64), axis=0)
@@ -128,7 +128,7 @@ class OrdinalEncoder(Encoder, sk.OrdinalEncoder):
             return values
         if dtype.kind != "f":
             raise ValueError(
-                f"Unknown categories of feature {j} cannot be told among values of dtype {dtype} "
+                f"Unknown categories of feature {j} cannot be marked among values of dtype {dtype} "
                 "on a device. Convert X to NumPy, where they become None."
             )
         nan = xp.asarray(float("nan"), dtype=values.dtype, device=device_of(values))

@@ -90,7 +90,7 @@ class RandomProjection(Travels, TransformerMixin):
         Raises
         ------
         ValueError
-            If X has another number of columns, or contains nan or inf.
+            If X has another number of columns, or contains NaN or infinity.
         """
         check_is_fitted(self)
         X = as_array(X)
@@ -121,7 +121,7 @@ class RandomProjection(Travels, TransformerMixin):
         sklearn.exceptions.NotFittedError
             Before `fit`.
         ValueError
-            If X has other features than the X of `fit`, or contains nan or inf.
+            If X has other features than in `fit`, or contains NaN or infinity.
         """
         check_is_fitted(self)
         X = as_array(X)

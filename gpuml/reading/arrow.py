@@ -56,7 +56,7 @@ class _Arrow(Table):
             first = row + some.is_null().index(True).as_py()
             raise NullsError(
                 f"Column {name!r} of {self.label} has nulls, the first of them in row {first}, and "
-                "models that are fitted pass by pass take no missing values. Search over a "
+                "models that are fitted pass by pass do not accept missing values. Search over a "
                 "pipeline whose first step is a SimpleImputer, write a file without, for example "
                 "polars.scan_parquet(path).drop_nulls().sink_parquet(other), or leave the column "
                 "out: columns=[...]."
@@ -216,7 +216,7 @@ def _found(path, storage_options, ending):
         filesystem, _ = fsspec.core.url_to_fs(paths[0], **(storage_options or {}))
         paths = [filesystem._strip_protocol(each) for each in paths]
     elif storage_options:
-        raise ValueError("storage_options are of URLs, and these are paths of this machine.")
+        raise ValueError("storage_options is for URLs, but these are paths on this machine.")
     find: Any = partial(glob.glob, recursive=True) if filesystem is None else filesystem.glob
     is_folder = os.path.isdir if filesystem is None else filesystem.isdir
     files: list[str] = []
@@ -282,7 +282,7 @@ def csv_table(path: Any, storage_options: Mapping[str, Any] | None = None) -> Cs
     """
     filesystem, paths = _found(path, storage_options, ".csv")
     if len(paths) > 1:
-        raise ValueError(f"One file of CSV is read as rows, got {len(paths)} of them.")
+        raise ValueError(f"read_csv reads one CSV file, got {len(paths)}.")
     with _csv_opened(filesystem, paths[0]) as batches:
         schema = batches.schema
         n_rows = sum(batch.num_rows for batch in batches)

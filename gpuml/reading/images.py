@@ -17,8 +17,8 @@ from gpuml.solvers.standard import Standard
 DECODED_BYTES = 2**22
 
 UNFILLED = (
-    "Input X contains NaN: some of its codes are missing, and the model knows no means of features "
-    "to put in their place, because the rows that it was fitted to had none missing."
+    "Input X contains NaN: some of its codes are missing, and the model has no means of features "
+    "to replace them by, because no code was missing when it was fitted."
 )
 
 

@@ -71,7 +71,7 @@ class Coder:
                     if len(self.values) == self._most:
                         raise TooManyLevels(
                             f"column {self.name!r} has more than {self._most:,} values, and codes "
-                            "of categories of files pay up to that; give OneHotEncoder "
+                            "of categories of files pay off up to that; give OneHotEncoder "
                             "min_frequency or max_categories, or leave the column out"
                         )
                     self._codes[value] = len(self.values)

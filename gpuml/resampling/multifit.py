@@ -120,8 +120,8 @@ def obstacle(estimator: Any, base: type[Extension], method: str) -> str | None:
     for each, name in overridden(kind, method, FITS_AND_PREDICTIONS):
         if each.__module__.partition(".")[0] != __name__.partition(".")[0]:
             return (
-                f"{each.__name__} has its own {name}, of which the {method} that it inherits knows "
-                f"nothing; define {method} too ({PAGE})"
+                f"{each.__name__} has its own {name}, which the inherited {method} does not "
+                f"use; define {method} too ({PAGE})"
             )
     return None
 

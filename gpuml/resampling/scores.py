@@ -65,7 +65,7 @@ def stack_scores(
     """
     divided = folds.batch.is_divided
     if hear is not None:
-        folds.batch.must_be_here("Predictions are kept in the order of the rows.")
+        folds.batch.must_be_here("kept predictions need all rows in one place")
     score_model = None if divided else score_model
     batched = {name: _batched(stack, scorer) for name, scorer in scorers.items()}
     keys = list(product(parts, scorers))

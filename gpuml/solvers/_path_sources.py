@@ -112,6 +112,6 @@ class OfRows:
 def too_many(most: int, p: int) -> MemoryError:
     """The error for a working set with more than `most` of p features."""
     return MemoryError(
-        f"More than {most} of {p} features have coefficients. Raise alpha or l1_ratio, take Ridge "
-        "where l1_ratio is near 0, or select features first."
+        f"More than {most} of {p} features have coefficients. Raise alpha or l1_ratio, use Ridge "
+        "if l1_ratio is near 0, or select features first."
     )

@@ -27,8 +27,8 @@ class Status(IntEnum):
 _ADVICE = {
     Status.MOMENTS: "Solved from second moments, whose condition number allows the precision.",
     Status.ROWS: (
-        "The second moments were too ill-conditioned for the asked precision, so the rows "
-        "themselves were factored, or read again and again if sparse (slower). A larger alpha or "
+        "The second moments were too ill-conditioned for the required precision, so the rows "
+        "themselves were factored, or read many times if sparse (slower). A larger alpha or "
         "scaled features avoid this."
     ),
     Status.MINIMUM_NORM: (

@@ -64,8 +64,8 @@ ROUNDING = {"float32": float(np.finfo(np.float32).eps), "float64": EPS}
 
 NOT_FINITE = (
     "The rows contain NaN, infinity, or values whose squares are too large for float64 (or for "
-    "float32, where products are of that). Impute missing values, or pack small codes with "
-    "gpuml.encodings.pack, which takes nan for missing."
+    "float32, if products are computed in it). Impute missing values, or pack small codes with "
+    "gpuml.encodings.pack, which accepts nan as missing."
 )
 
 

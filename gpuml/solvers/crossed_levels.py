@@ -223,8 +223,8 @@ def _conjugate_gradients(system: _Left, rhs: np.ndarray, diagonal: np.ndarray) -
         direction = z + direction * (length / np.where(before > 0, before, 1.0))
     alpha = float(system.alphas[length > goal].min())
     raise ValueError(
-        f"With alpha={alpha:g} the levels of several columns hang together so closely that "
-        f"{MOST_STEPS:,} steps do not tell them apart. Search larger values, or group rare levels "
+        f"With alpha={alpha:g} the levels of several columns are so closely related that "
+        f"{MOST_STEPS:,} steps do not separate them. Search larger values, or group rare levels "
         "(min_frequency)."
     )
 
@@ -235,7 +235,7 @@ def _check(alphas, n_rows, left, damped, precision):
     bad = ~(np.maximum(lost, EPS * np.linalg.cond(damped)) <= precision)
     if bad.any():
         raise ValueError(
-            f"alpha={alphas[bad].min():g} is too small beside so many levels: digits are lost. "
+            f"alpha={alphas[bad].min():g} is too small for so many levels: digits are lost. "
             "Search larger values, or group rare levels (min_frequency)."
         )
 

@@ -115,7 +115,7 @@ def _solve(reduced, alpha, fit_intercept, lost, precision):
     error = max(lost, float((normal.noise / damped).max()), float(EPS * condition.max()))
     if not error <= precision:
         raise ValueError(
-            f"alpha={alpha:g} is too small beside so many levels: digits are lost. Search larger "
+            f"alpha={alpha:g} is too small for so many levels: digits are lost. Search larger "
             "values, or group rare levels (min_frequency)."
         )
     return coef, normal.y_mean - (coef * normal.x_mean[:, None, :]).sum(axis=-1)

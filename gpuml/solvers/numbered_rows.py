@@ -1,4 +1,4 @@
-"""Batches whose X has row numbers, which are looked up on demand."""
+"""Batches whose X holds row numbers; the rows are looked up on demand."""
 
 from abc import abstractmethod
 from dataclasses import dataclass, replace
@@ -11,19 +11,19 @@ from gpuml.designs import Design
 
 @dataclass(frozen=True)
 class NumberedBatch(Batch):
-    """Rows by number: X is (n, 1), and `rows` gives the rows themselves.
+    """Rows by number: X (n, 1) holds the numbers, and `rows` looks up the rows.
 
     Attributes
     ----------
     solved_here : bool
-        Whether moments go to CPU memory however large they are.
+        Whether moments go to CPU memory, whatever their size.
     """
 
     solved_here: ClassVar[bool] = False
 
     @abstractmethod
     def rows(self, taken: Array) -> Any:
-        """Rows by their numbers (m, 1)."""
+        """The rows with these numbers (m, 1)."""
 
     @abstractmethod
     def design(self, block_bytes: int | None = None) -> Design:
@@ -31,24 +31,24 @@ class NumberedBatch(Batch):
 
     @property
     def rows_at_once(self) -> int:
-        """How many rows are looked up at once."""
+        """How many rows to look up at once."""
         return 2**16
 
     @property
     def apart(self) -> Design | None:
-        """Columns behind those of `design`, too many for sums over pairs; None for none."""
+        """Columns after those of `design` that are too many for sums over pairs, or None."""
         return None
 
     @abstractmethod
     def about(self, numbers: Array, shift: Array) -> Design:
-        """Some rows less a shift (p,), in float64."""
+        """The rows with these numbers, minus a shift (p,), in float64."""
 
     @abstractmethod
     def shifts(self, atoms: tuple[Rows, ...]) -> Array:
-        """What moments of [X, y] of each atom are about, (A, q - 1) or (q - 1,)."""
+        """The shift of the moments of [X, y] of each atom, (A, q - 1) or (q - 1,)."""
 
     def without_rows(self) -> Batch:
-        """Targets, weights and all that has the dtype of the rows, with X of shape (n, 0)."""
+        """The same batch with X of shape (n, 0), in the dtype of the rows."""
         xp = self.work.xp
         dtype = getattr(xp, str(self.dtype).rpartition(".")[2])
         X = xp.empty((self.n_rows, 0), dtype=dtype, device=self.work.device)
@@ -58,5 +58,5 @@ class NumberedBatch(Batch):
 
 
 def folds_without_rows(folds: Folds) -> Folds:
-    """The same splits of a batch `without_rows`."""
+    """The same splits of the batch `without_rows`."""
     return replace(folds, batch=cast(NumberedBatch, folds.batch).without_rows())

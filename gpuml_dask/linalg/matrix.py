@@ -94,7 +94,7 @@ def checked_matrix(a: Any) -> Matrix:
     """The matrix of a dask array; a TypeError or ValueError if it is none."""
     a = as_collection(a, np.nan)
     if hasattr(a, "to_dask_array"):
-        raise TypeError("a is a frame. Use svd_compressed(a.to_dask_array(lengths=True), ...).")
+        raise TypeError("a is a DataFrame. Use svd_compressed(a.to_dask_array(lengths=True), ...).")
     if not isinstance(a, da.Array):
         raise TypeError(
             f"a must be a dask array, got {type(a).__name__}. gpuml.linalg.svd_compressed takes "
@@ -122,7 +122,7 @@ def _check_kind(a):
     if isinstance(meta_of(a), np.ma.MaskedArray):
         raise TypeError(
             "Masked chunks were passed. Pack small codes with gpuml.encodings.pack, which takes "
-            "what is masked for missing, or fill them: a.map_blocks(np.ma.filled)."
+            "masked values as missing, or fill them: a.map_blocks(np.ma.filled)."
         )
     if a.dtype.kind not in "fiub":
         raise TypeError(f"a must hold real numbers, got the dtype {a.dtype}.")

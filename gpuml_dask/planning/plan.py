@@ -86,7 +86,7 @@ def make_plan(
             f"{len(memories)} workers has {byte_text(max(memories))} of memory, all of them "
             f"{byte_text(sum(memories))}, and {SHARE:.0%} of it may hold rows. Work that cannot be "
             "done with rows divided needs all of them in one place. Add workers, or workers with "
-            "more memory, or take fewer rows or float32."
+            "more memory, or use fewer rows or float32."
         )
     return Plan(wanted, why, n_bytes)
 
@@ -123,8 +123,8 @@ def room_for_rows(
     if on_gpus:
         raise ValueError(
             f"Rows beyond a memory of {asked!r} are computed in each pass by CPUs alone, and this "
-            "cluster has GPUs. Use them for all rows, dask.config.set({'gpuml.memory': None}), or "
-            "none of them, gpuml.set_config(device='cpu')."
+            "cluster has GPUs. Use GPUs for all rows, dask.config.set({'gpuml.memory': None}), "
+            "or for none, gpuml.set_config(device='cpu')."
         )
     return parse_bytes(asked)
 

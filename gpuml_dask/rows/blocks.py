@@ -185,8 +185,8 @@ def _asked_for(library, setting, other):
         yield
     except ImportError as error:
         raise ImportError(
-            f"Rows are to be in GPU memory, but a worker cannot import {library} ({error}). Dask's "
-            f"setting {setting!r} is {library!r}, or rows there are asked for: start workers with "
+            f"Rows must be in GPU memory, but a worker cannot import {library} ({error}). Dask's "
+            f"setting {setting!r} is {library!r}, or you chose GPUs: start workers with "
             f"GPUs, gpuml_dask.local_client(device='cuda'), or set "
             f"dask.config.set({{{setting!r}: {other!r}}})."
         ) from error
@@ -252,7 +252,7 @@ def check_size(block: Any, size: int) -> None:
     if block.shape[0] != size:
         raise ValueError(
             f"A chunk has {block.shape[0]} rows, and its collection says {size}. A function "
-            "that changes the number of rows has to say so: map_blocks(..., chunks=...), or "
+            "that changes the number of rows must declare it: map_blocks(..., chunks=...), or "
             "compute_chunk_sizes() afterwards."
         )
 

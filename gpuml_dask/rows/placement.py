@@ -32,8 +32,8 @@ __all__ = ["Placed", "Table", "place"]
 # Dask's setting: bytes of chunks of a collection that stay on workers.
 MEMORY = "gpuml.memory"
 NOT_IN_PASSES = (
-    f"{MEMORY} (or memory=) has no effect on X, whose chunks have text, are sparse or on GPUs: all "
-    "of them stay on workers. Encode X before, or leave the setting out."
+    f"{MEMORY} (or memory=) has no effect on chunks that hold text, are sparse or on GPUs: all "
+    "chunks of X stay on the workers. Encode X first, or leave the setting out."
 )
 
 # ---------------------------------------------------------------- tables
@@ -243,7 +243,7 @@ def place(
         and futures (one for all rows, or a list of one per chunk) stay on the workers, and keep
         their chunks. With Dask's setting ``array.backend`` "cupy" or ``dataframe.backend`` "cudf",
         workers move NumPy arrays or pandas DataFrames of this process to their GPUs.
-    y : array-like of shape (n,) or (n, t), series, frame, or dask or Placed object, default=None
+    y : array-like of shape (n,) or (n, t), Series, DataFrame, dask or Placed object, default=None
         Targets; they get the chunks of X.
     columns : dict of str to (n,) or (n, t) array-like, default=None
         Other columns by name, such as ``sample_weight``. Entries that are None are left out.
@@ -269,8 +269,8 @@ def place(
     Raises
     ------
     ValueError
-        If scikit-learn rejects the data: lengths that differ, a wrong number of axes, text. Or if
-        there is no client.
+        If scikit-learn rejects the data: lengths that differ, a wrong number of axes, text. Also if
+        there is no client, or `memory` is set and workers use GPUs, which keep all rows.
     TypeError
         For collections without rows, for ``np.matrix``, and if `client` is not a client.
     ClusterError

@@ -112,8 +112,8 @@ def _send_all(client, name, chunks, homes, sent):
         if len(sent) == len(chunks):
             return
     raise ClusterError(
-        f"No worker took the rows that were sent from this process ({reason!r}). See that workers "
-        "run and have memory left."
+        f"No worker took the rows that were sent from this process ({reason!r}). Check that "
+        "workers run and have free memory."
     ) from reason
 
 
@@ -128,8 +128,8 @@ def _is_out_of_reach(client, home, error):
     _cannot_reach_workers.add(client)
     logger.warning(
         "gpuml_dask cannot reach worker %s from this process (%s). Rows go through the scheduler "
-        "instead, which takes longer and needs its memory. If that is how it is to be, "
-        "Client(..., direct_to_workers=False) saves the attempt.",
+        "instead, which takes longer and needs its memory. To skip the attempt, use "
+        "Client(..., direct_to_workers=False).",
         *(home, error),
     )
     return True

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from gpuml_dask.searching.session import Session
 
 NO_LIMIT = (
-    "fit_timeout= does not limit fits whose rows are divided over workers: many tasks of many "
-    "workers are one fit. For a limit, keep all rows on each worker, "
+    "fit_timeout= does not limit fits whose rows are divided over workers, because such a fit "
+    "is many tasks on many workers. For a limit, keep all rows on each worker, "
     "dask.config.set({'gpuml.plan': 'whole'}); without one, leave fit_timeout= out."
 )
 

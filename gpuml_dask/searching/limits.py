@@ -35,7 +35,7 @@ SECONDS_TO_LEAVE = 10.0
 
 NO_NANNY = (
     "fit_timeout= ends a fit by restarting its worker, and workers {} have no nanny that would "
-    "start them again. Let workers be processes with one: Client(processes=True), "
+    "start them again. Use workers that have one: Client(processes=True), "
     "gpuml_dask.local_client(), 'dask worker' without --no-nanny; or leave fit_timeout= out."
 )
 IN_A_TASK = (

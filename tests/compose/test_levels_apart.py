@@ -202,7 +202,7 @@ def test_levels_that_hang_together_closely_are_named(few_pay, monkeypatch):
     X, y = table()
     X["few"] = X["name"].fillna("").str[1:]
     ours, _ = searches(Ridge(), None, ALPHAS, cv=2, refit=False)
-    with pytest.warns(RuntimeWarning, match="hang together so closely"):
+    with pytest.warns(RuntimeWarning, match="are so closely related"):
         ours.fit(X, y)
 
 
@@ -300,14 +300,14 @@ def test_the_plan_says_what_keeps_many_levels_out(few_pay, words):
     grid = {"model__fit_intercept": [True, False]}
     outlook = str(searches(model, None, grid, names)[0].explain(X, y > 0))
     assert words in outlook
-    assert "levels, and sums over pairs pay up to" in outlook
+    assert "levels, and sums over pairs pay off up to" in outlook
 
 
 @pytest.mark.parametrize(
     ("model", "grid", "words"),
     [
         (Ridge(), {"model__alpha": [0.0, 1.0]}, "alpha=0"),
-        (Ridge(), {"model__alpha": [1e-12, 1.0]}, "too small beside so many levels"),
+        (Ridge(), {"model__alpha": [1e-12, 1.0]}, "too small for so many levels"),
         (LogisticRegression(solver="saga"), {"model__l1_ratio": [0.5, 0.0]}, "l1_ratio"),
     ],
 )

@@ -267,7 +267,7 @@ def test_arrow_tables_are_not_passed_through(rng):
         warnings.simplefilter("ignore")
         search.fit(arrow.Table.from_pandas(X), y)
     np.testing.assert_array_equal(np.isnan(search.cv_results_["mean_test_score"]), [True, False])
-    assert "no columns of a pyarrow.Table through; write StandardScaler" in str(search.plan_)
+    assert "pass columns of a pyarrow.Table through; write StandardScaler" in str(search.plan_)
 
 
 def test_constants_beside_none_are_sorted_before_it(rng):

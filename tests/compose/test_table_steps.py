@@ -274,7 +274,7 @@ def test_a_warning_tells_of_empty_columns():
     X, y = table(90)
     X["large"] = np.nan
     ours, _ = pair(behind(), FILLED, Ridge(), None)
-    with pytest.warns(UserWarning, match=r"any observed values: \[2\].*a training part has none"):
+    with pytest.warns(UserWarning, match=r"any observed values: \[2\].*a training set has none"):
         GridSearchCV(ours, ALPHAS, cv=3, refit=False).fit(X, y)
 
 

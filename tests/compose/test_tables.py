@@ -302,7 +302,7 @@ def test_the_plan_says_that_there_are_too_many_levels():
     columns = ColumnTransformer([("l", OneHot(handle_unknown="ignore", drop="first"), ["a"])])
     steps = [("columns", columns), ("model", Ridge())]
     outlook = str(GridSearchCV(Pipeline(steps), ALPHAS).explain(X, X["x"]))
-    assert "levels, and sums over pairs pay up to 1,024" in outlook
+    assert "levels, and sums over pairs pay off up to 1,024" in outlook
 
 
 def test_no_encoded_copy_is_made():

@@ -201,7 +201,7 @@ def test_a_torn_file_is_named_and_work_goes_on_when_it_is_gone(client, tmp_path,
         scores = search.fit(X, y).cv_results_["mean_test_score"]
         (path,) = (tmp_path / "round-1").glob("*.unit.json")
         path.write_bytes(path.read_bytes()[:-20])
-        with pytest.raises(ValueError, match=f"{path} was cut short"):
+        with pytest.raises(ValueError, match=f"{path} was truncated"):
             search.fit(X, y)
         path.unlink()
         assert np.array_equal(search.fit(X, y).cv_results_["mean_test_score"], scores)

@@ -496,9 +496,13 @@ class ReadsRows(Ridge):
     ("estimator", "scoring", "words"),
     [
         (KNeighborsClassifier(), None, "candidates are fitted one by one"),
-        (ReadsRows(), None, "ReadsRows does not say multifit_divided"),
-        (Ridge(), lambda estimator, X, y: 1.0, "is of predictions in one place"),
-        (make_pipeline(SimpleImputer(), Ridge()), None, "levels and holes of a table are found"),
+        (ReadsRows(), None, "ReadsRows does not set multifit_divided"),
+        (Ridge(), lambda estimator, X, y: 1.0, "needs all predictions in one place"),
+        (
+            make_pipeline(SimpleImputer(), Ridge()),
+            None,
+            "categories and missing values of a table are found",
+        ),
     ],
 )
 def test_why_rows_are_not_divided_is_told(client, rows, capsys, estimator, scoring, words):

@@ -119,7 +119,7 @@ def test_scorers_that_need_the_rows_say_so(client, rows):
     with pytest.warns(UserWarning, match=r"first_only .* needs the rows.*make_scorer"):
         found = there.score(in_blocks(X), in_blocks(y))
     assert found == there.score(X, y)
-    with pytest.raises(ValueError, match="by a metric of targets and predictions"):
+    with pytest.raises(ValueError, match="a metric of targets and predictions"):
         blockwise.score(there, in_blocks(X), in_blocks(y))
 
 

@@ -204,7 +204,7 @@ def test_what_is_not_read_in_passes_is_told(client, rows):
     pipe = make_pipeline(columns, Ridge())
     search = GridSearchCV(pipe, {"ridge__alpha": [1.0]}, client=client)
     lazy, targets = (dd.from_pandas(x, npartitions=3) for x in (frame, pd.Series(y)))
-    told = r"gpuml\.memory.*all of them stay on workers"
+    told = r"gpuml\.memory.*chunks of X stay on the workers"
     with kept("1 kB"), pytest.warns(UserWarning, match=told):
         search.fit(lazy, targets)
     sparse = da.from_array(X, chunks=(CHUNK, -1)).map_blocks(csr_matrix)

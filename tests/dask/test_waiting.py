@@ -246,9 +246,7 @@ def test_a_worker_that_is_stopped_is_named(client, rows, said):
     with meanwhile(search.fit, *rows) as fit:
         wait_until(lambda: any(client.processing().values()))
         with standing_still(client, 1) as address:
-            wait_until(
-                lambda: f"{address}, which has tasks that are waited for, is silent" in said()
-            )
+            wait_until(lambda: f"{address}, which runs tasks that gpuml needs, is silent" in said())
     assert fit.error is None
     assert "worker-ttl" in said()
     name = "mean_test_score"
@@ -348,7 +346,7 @@ def test_resources_that_tasks_which_wait_have_are_named(said):
 
     with started(1, resources={"GPU": 1}) as cluster, Client(cluster) as client:
         task = client.submit(outer, resources={"GPU": 1})
-        with pytest.raises(ClusterError, match=r"\['GPU'\] are held by tasks that wait"):
+        with pytest.raises(ClusterError, match=r"\['GPU'\] are held by tasks that are waiting"):
             task.result(timeout=SECONDS)
 
 

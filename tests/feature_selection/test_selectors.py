@@ -289,7 +289,7 @@ def test_other_models_are_eliminated_where_the_rows_are(library, case, rng):
 
 def test_rows_on_a_device_take_no_parameters_in_rfecv(rng):
     X = torch_or_skip(rng.normal(size=(40, 3)))
-    with pytest.raises(ValueError, match="hands nothing on"):
+    with pytest.raises(ValueError, match="passes no parameters to the estimator"):
         RFECV(LogisticRegression()).fit(X, np.arange(40) % 2, sample_weight=np.ones(40))
 
 

@@ -173,7 +173,7 @@ def test_what_devices_cannot_have_says_what_to_change(library):
     X = library.asarray(rows())
     if isinstance(X, np.ndarray):
         pytest.skip("scikit-learn's work")
-    with pytest.raises(ValueError, match="Set n_components to their number"):
+    with pytest.raises(ValueError, match="Set n_components to how many"):
         ours.Nystroem("precomputed", n_components=5).fit(library.asarray(np.eye(8)))
     with pytest.raises(ValueError, match="coef0=-1"):
         ours.PolynomialCountSketch(coef0=-1).fit(X)

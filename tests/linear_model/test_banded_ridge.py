@@ -227,7 +227,7 @@ def test_the_choice_is_the_same_in_every_library(library, shape):
 
 def test_a_split_of_one_row_has_no_r2():
     X, _, y, _ = problem(12, 3)
-    with pytest.raises(ValueError, match=r"R\^2 is not defined for a held-out part of one row"):
+    with pytest.raises(ValueError, match=r"R\^2 is not defined if a split holds out only one row"):
         BandedRidgeCV(cv=LeaveOneOut()).fit(X, y)
     model = BandedRidgeCV(cv=LeaveOneOut(), scoring="neg_mean_squared_error").fit(X, y)
     assert (model.best_score_ < 0).all()

@@ -211,7 +211,7 @@ def test_warm_starts_along_a_path(rng):
         close(model.coef_, cold.coef_)
     again = model.fit(X, y)
     assert again.n_iter_[0] <= 1 < cold.n_iter_[0]
-    with pytest.raises(ValueError, match="warm_start needs the features"):
+    with pytest.raises(ValueError, match="X and y need the features"):
         model.fit(X[:, :50], y)
 
 

@@ -431,7 +431,7 @@ ALONE_BEHIND = {
         StandardScaler(),
         ours.GridSearchCV(Ridge(), ALPHAS, scoring=lambda model, X, y: model.score(X, y)),
     ],
-    "is no search of gpuml": [
+    "is not a search of gpuml": [
         StandardScaler(),
         sk.HalvingGridSearchCV(Ridge(), ALPHAS, min_resources=100, random_state=0),
     ],

@@ -66,7 +66,7 @@ def test_the_simplest_within_one_error(case):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({}, "no order of simplicity of depth"),
+        ({}, "which values are simpler of depth"),
         ({"simpler": {"width": "larger"}}, "no parameter 'width'"),
         ({"simpler": {"depth": "more"}}, "'larger' or 'smaller'"),
         ({"metric": "r2"}, "'score'"),

@@ -171,6 +171,6 @@ def test_what_is_not_stored_is_refused(data, tmp_path):
     band = HyperbandSearchCV(SGDRegressor(), draws, max_iter=3, checkpoint=tmp_path)
     with pytest.raises(ValueError, match="states of models are not stored"):
         band.fit(X, y)
-    with pytest.raises(ValueError, match="names no folder"):
+    with pytest.raises(ValueError, match="is not a folder"):
         clone(search).set_params(checkpoint="").fit(X, y)
     assert not list(tmp_path.iterdir())

@@ -72,7 +72,14 @@ TABLE = {
     "positive": (Ridge(positive=True), ALPHAS, dense(), {}, OneByOne, "positive=True"),
     "warm start": (LogisticRegression(warm_start=True), [{"C": 1}], dense(), {}, OneByOne, "warm_"),
     "bad value": (Ridge(), [{"alpha": -1.0}], dense(), {}, OneByOne, "InvalidParameterError: The"),
-    "own fit": (OwnFit(), ALPHAS, dense(), {}, OneByOne, "OwnFit has its own fit, of which"),
+    "own fit": (
+        OwnFit(),
+        ALPHAS,
+        dense(),
+        {},
+        OneByOne,
+        "OwnFit has its own fit, which the inherited",
+    ),
     "scikit-learn's": (
         theirs.Ridge(),
         ALPHAS,
@@ -245,7 +252,7 @@ def test_bytes_and_seconds_are_told_where_they_are_known():
     assert (known.n_passes, known.n_bytes) == (1, X.nbytes)
     assert 0 < known.seconds < 1
     assert "Nothing was fitted yet" in str(known)
-    assert "Seconds are estimates, from" in str(known)
+    assert "Times are estimates, from" in str(known)
     assert "Gflop/s on numpy:cpu as measured" in str(known)
     twice = RandomizedSearchCV(Ridge(), {"alpha": [0.1, 1.0]}, n_iter=2).explain(
         np.r_[X, X], np.r_[y, y]
