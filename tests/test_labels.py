@@ -3,10 +3,14 @@
 from types import SimpleNamespace
 
 import numpy as np
+import pandas as pd
 import pytest
+from sklearn.model_selection import KFold
 
 from gpuml._arrays import labels as _labels
 from gpuml._arrays.labels import encode
+from gpuml.linear_model import LogisticRegression
+from gpuml.model_selection import GridSearchCV
 
 
 @pytest.mark.each
@@ -52,3 +56,25 @@ def test_labels_near_zero_and_others(library, rng, values, dtype):
     np.testing.assert_array_equal(library.to_numpy(found.codes), codes)
     np.testing.assert_array_equal(library.to_numpy(found.classes), classes)
     np.testing.assert_array_equal(found.counts, counts)
+
+
+MISSING = {"None": None, "nan": np.nan, "NA": pd.NA}
+FORMS = {
+    "list": list,
+    "objects": lambda values: np.asarray(values, dtype=object),
+    "series": lambda values: pd.Series(values, dtype=object),
+    "texts": lambda values: pd.Series(values, dtype="string"),
+    "categories": lambda values: pd.Series(values, dtype="category"),
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("missing", MISSING)
+def test_texts_with_missing_values_are_no_labels(rng, form, missing):
+    """scikit-learn sorts them, and says that None is not less than a text."""
+    X = rng.normal(size=(12, 2))
+    y = FORMS[form]([*("ab" * 5), MISSING[missing], "a"])
+    search = GridSearchCV(LogisticRegression(), {"C": [1.0]}, cv=2)
+    for model in (search, search.set_params(cv=KFold(2)), LogisticRegression()):
+        with pytest.raises(ValueError, match=r"1 of 12 labels, .* position 10 .*notna\(y\)"):
+            model.fit(X, y)

@@ -174,3 +174,32 @@ def is_labels(y: Any) -> bool:
     if is_numpy(y):
         return y.dtype.kind in "iubU"
     return namespace(y).isdtype(y.dtype, ("bool", "integral"))
+
+
+def refuse_missing(y: Any) -> None:
+    """Raise ValueError if labels in CPU memory or a Series are None, NaN or NA: no order has them.
+
+    Floats are left to others.
+    """
+    if isinstance(y, list | tuple):
+        y = np.asarray(y, dtype=object)  # or NumPy would take NaN for the text "nan"
+    values = y.to_numpy() if hasattr(y, "to_numpy") else y
+    if not isinstance(values, np.ndarray) or values.dtype.kind != "O":
+        return
+    labels = values.ravel().tolist()
+    try:
+        distinct = set(labels)
+    except TypeError:  # no labels, which others say better
+        return
+    if any(map(_is_missing, distinct)):
+        where = [i for i, label in enumerate(labels) if _is_missing(label)]
+        raise ValueError(
+            f"Input y contains missing values: {len(where)} of {len(labels)} labels, the first at "
+            f"position {where[0]} ({labels[where[0]]!r}). Drop these rows, keep = pandas.notna(y); "
+            'fit(X[keep], y[keep]), or give them a label, y.fillna("unknown").'
+        )
+
+
+def _is_missing(label):
+    is_nan = isinstance(label, float | np.floating) and label != label
+    return label is None or is_nan or type(label).__name__ in ("NAType", "NaTType")  # of pandas

@@ -26,7 +26,7 @@ from gpuml._arrays import (
     to_host,
 )
 from gpuml._arrays.frames import header_of, was_frame
-from gpuml._arrays.labels import Encoded, encode
+from gpuml._arrays.labels import Encoded, encode, refuse_missing
 from gpuml._arrays.ops import all_finite
 from gpuml._inputs.foreign_rows import as_float, foreign_matrix, foreign_target, target_of_numbers
 from gpuml._inputs.host_rows import FLOATS, host_floats, named_columns, naming_columns
@@ -175,6 +175,7 @@ def check_classify(estimator: Any, X: Any, y: Any, sample_weight: Any = None) ->
     if not (is_foreign(X) or is_foreign(y)):
         if np.isscalar(y) or getattr(y, "shape", None) == ():
             raise ValueError("y should be a 1d array, got an array of shape () instead.")
+        refuse_missing(y)
         y = _check_y(y, multi_output=True, estimator=estimator)
     y = _check_labels(y)
     check_consistent_length(X, y)

@@ -26,7 +26,7 @@ from gpuml._arrays import (
     place_of,
     to_host,
 )
-from gpuml._arrays.labels import are_labels, encode
+from gpuml._arrays.labels import are_labels, encode, refuse_missing
 from gpuml.data import (
     AnySplit,
     FoldLabels,
@@ -54,6 +54,7 @@ def check_splitter(cv: Any, y: Any, *, classifier: bool) -> Any:
     if _are_labels(y):
         # Integers are labels whatever their values.
         return check_cv(cv, np.asarray([0, 1]), classifier=True)
+    refuse_missing(y)
     return check_cv(cv, to_host(y) if is_foreign(y) else y, classifier=True)
 
 
