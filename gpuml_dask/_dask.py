@@ -59,7 +59,7 @@ def array_of(
 
 
 def with_meta(x: da.Array, meta: Any) -> da.Array:
-    """An array made of a DataFrame: unless it is an expression, Dask takes sparse chunks for dense."""
+    """An array made of a DataFrame, whose sparse chunks Dask takes for dense ones."""
     return x if hasattr(x, "expr") else da.Array(x.dask, x.name, x.chunks, meta=meta)
 
 

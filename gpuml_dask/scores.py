@@ -20,7 +20,7 @@ def score_blocks(score: BlockScore, predictions: da.Array, y: Any, sample_weight
 
     The tree over the blocks has a fixed shape, so that any number of workers gives the same.
     """
-    blocks = [chunks_of(predictions)]
+    blocks: list[list[Any]] = [chunks_of(predictions)]
     unknown = (np.nan,) * len(blocks[0])  # expressions that are made of DataFrames have no chunks
     sizes = predictions.chunks[0] if hasattr(predictions, "chunks") else unknown
     for name, x in (("y", y if score.takes_y else None), ("sample_weight", sample_weight)):

@@ -160,7 +160,7 @@ def _of_rows(scored):
         _sum if summed else _mean_of_rows,
         method,
         takes_y=False,
-        takes_weight="sample_weight" in signature(parts[0]).parameters,
+        takes_weight="sample_weight" in signature(kind.score).parameters,
     )
 
 
