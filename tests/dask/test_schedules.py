@@ -299,3 +299,24 @@ def test_whoever_comes_and_goes_the_table_is_the_same(cluster, expected, seed):
         if name == "rows divided":
             assert "rows divided" in str(search.plan_)
         assert_nothing_is_left(client)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.filterwarnings("ignore:Slow.score needs the rows")
+@pytest.mark.parametrize("name", ["words", "learning"])
+@pytest.mark.parametrize("seed", seeds(6))
+def test_scores_are_the_same_whoever_dies_meanwhile(cluster, expected, name, seed):
+    """Of targets here, which are sent to workers, by sums over blocks and of all rows at once."""
+    rng, (X, y) = random.Random(seed), rows_of(name, lazy=True)[:1] + rows_of(name)[1:]
+    here, score = search_of(name).fit(*rows_of(name)), expected(name, False)[1]
+    cluster.scale(USUAL_WORKERS)
+    with Client(cluster, set_as_default=False) as client:
+        client.wait_for_workers(USUAL_WORKERS, timeout=SECONDS)
+        search = search_of(name, client)
+        vars(search).update((key, x) for key, x in vars(here).items() if key.endswith("_"))
+        scores = []
+        with happening(cluster, rng) as is_over:
+            while not (scores and is_over()):
+                scores.append(search.score(X, y))
+        assert set(scores) == {score}
+        assert_nothing_is_left(client)
