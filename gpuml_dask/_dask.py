@@ -58,6 +58,11 @@ def array_of(
     return from_graph(dict(graph), meta, chunks, keys, name)
 
 
+def with_meta(x: da.Array, meta: Any) -> da.Array:
+    """An array made of a DataFrame, whose sparse chunks Dask takes for dense ones."""
+    return x if hasattr(x, "expr") else da.Array(x.dask, x.name, x.chunks, meta=meta)
+
+
 def lowered(x: Any) -> Any:
     """The same array with tasks under its name as chunks; the result, if it is an expression."""
     return x.optimize() if hasattr(x, "expr") else x

@@ -32,7 +32,7 @@ from gpuml_dask._documents import docstring_of_gpuml, name_on_one_device, of_gpu
 from gpuml_dask.client import the_client
 from gpuml_dask.rows import blocks
 from gpuml_dask.rows.lazy import client_of, lives_on_workers
-from gpuml_dask.rows.placement import Table, place
+from gpuml_dask.rows.placement import ALL, Table, place
 from gpuml_dask.sums.columns import Find, fit_columns, fitted_attributes
 from gpuml_dask.sums.divided import Spread, fetch, repeated
 
@@ -120,7 +120,7 @@ class OnWorkers(_Model):
                 "is None."
             )
         find: Find | None = self.of_columns
-        numeric, memory = find is None, "auto" if find is None else None
+        numeric, memory = find is None, "auto" if find is None else ALL
         if numeric and blocks.is_frame(meta_of(X)):
             blocks.check_columns(meta_of(X))  # before anything is computed
         scalar = isinstance(sample_weight, Number)
@@ -159,12 +159,6 @@ def _or_on_workers(theirs: Callable[..., Any], there: Callable[..., Any]) -> Cal
     return method
 
 
-def _scores(self, X, y, sample_weight):
-    if hasattr(self, "score_samples"):  # a mean of log likelihoods
-        return float(self.score_samples(X).map_blocks(blocks.host_copy).mean().compute())
-    return blockwise.score(self, X, y, sample_weight)
-
-
 def _fits_and(method: str) -> Callable[..., Any]:
     def fits_and(self, X, y, sample_weight):
         given = {"y": y, "sample_weight": sample_weight}
@@ -183,7 +177,7 @@ METHODS: dict[str, Callable[..., Any]] = {
     "fit": lambda self, *rows: self._fit_on_workers(*rows),
     "fit_transform": _fits_and("transform"),
     "fit_predict": _fits_and("predict"),
-    "score": _scores,
+    "score": blockwise.score,
     **{
         name: _by_block(name)
         for name in (

@@ -21,11 +21,12 @@ from dask.dataframe.dispatch import meta_nonempty
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml.metrics.blocks import MisalignedError, block_score
-from gpuml_dask._dask import array_of, lowered, meta_of
+from gpuml_dask._dask import array_of, lowered, meta_of, with_meta
 from gpuml_dask.client import current_client
 from gpuml_dask.rows.lazy import as_collection, client_of, lives_on_workers
 from gpuml_dask.rows.placement import place
 from gpuml_dask.scores import score_blocks
+from gpuml_dask.sums.divided import repeated
 
 __all__ = [
     "decision_function",
@@ -190,18 +191,19 @@ score_samples = _method(
 )
 
 
-def score(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
-    """Score a model on rows in blocks: R2, D2, accuracy, or by the metric of a search's `scoring`.
+def score(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+    """Score a model on rows in blocks, as its `score` or the metric of a search's `scoring` does.
 
     Parameters
     ----------
     model : estimator
-        A fitted regressor or classifier, a pipeline that ends in one, or a search for one.
+        A fitted regressor, classifier, density or KMeans, a pipeline that ends in one, or a search
+        for one.
     X : dask array, dask dataframe or local rows, of shape (n_samples, n_features)
         As for `predict`.
-    y : dask array, dask series or dataframe, or local array, (n_samples,) or (n_samples, n_outputs)
-        Targets. Blocks may differ from those of X if all sizes are known; if they are not, rows are
-        first aligned on the workers of the current client.
+    y : dask array, series or dataframe, or local array, (n_samples,) or (n_samples, n_outputs)
+        Targets; densities and KMeans need none. Blocks may differ from those of X if all sizes are
+        known; if not, they are aligned with the predictions on the workers of the current client.
     sample_weight : same kinds as `y`, of shape (n_samples,), default=None
         Weights of the rows.
 
@@ -217,6 +219,8 @@ def score(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
         As for `predict`. Also if scikit-learn's scores reject the values (missing values, labels of
         another kind), if blocks of X, y and sample_weight differ in length, or if the score reads
         the rows (a function of yours as ``scoring=`` of a search).
+    TypeError
+        If `sample_weight` is given, and ``model.score`` takes none.
     ZeroDivisionError
         If the score is D2 and the target is constant.
 
@@ -239,22 +243,24 @@ def score(model: Any, X: Any, y: Any, sample_weight: Any = None) -> float:
     True
     """
     if not any(map(lives_on_workers, (X, y, sample_weight))):
-        return model.score(X, y, sample_weight=sample_weight)
-    if y is None:
-        raise ValueError("score requires y to be passed, but the target y is None.")
+        weight = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return model.score(X, y, **weight)
     known, model = block_score(model), getattr(model, "best_estimator_", model)
+    known.check(y, sample_weight)
     client = client_of(X, y, sample_weight)
     with client.as_current() if client is not None else nullcontext():
+        said = _said(model, known.method, X)
         try:
-            return score_blocks(known, _said(model, known.method, X), y, sample_weight)
+            return score_blocks(known, said, y, sample_weight)
         except MisalignedError:
             client = current_client() if client is None else client
             if client is None:
                 raise
         weights = {"sample_weight": sample_weight}
-        with place(X, y, weights, client=client, numeric=False) as table:
+        with place(said, y, weights, client=client, numeric=False) as table:
             placed = [table[n] if n in table.names else None for n in ("y", "sample_weight")]
-            return score_blocks(known, _said(model, known.method, table.X), *placed)
+            # Futures that were lost stay so: each attempt makes its graph anew.
+            return repeated(table, lambda: score_blocks(known, as_collection(table.X), *placed))
 
 
 def _said(model, method, X):
@@ -289,7 +295,8 @@ def by_block(model: Any, method: str, X: Any) -> Any:
     if isinstance(X, da.Array):
         return _map_array(X, words, sent, method, meta)
     options = {"model": sent, "method": method, "empty": meta, "meta": meta}
-    return X.map_partitions(_of_block, token=words, enforce_metadata=False, **options)
+    made = X.map_partitions(_of_block, token=words, enforce_metadata=False, **options)
+    return with_meta(made, meta)
 
 
 def _map_array(X, words, model, method, meta):

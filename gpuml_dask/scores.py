@@ -20,12 +20,11 @@ def score_blocks(score: BlockScore, predictions: da.Array, y: Any, sample_weight
 
     The tree over the blocks has a fixed shape, so that any number of workers gives the same.
     """
-    blocks = [chunks_of(predictions)]
+    blocks: list[list[Any]] = [chunks_of(predictions)]
     unknown = (np.nan,) * len(blocks[0])  # expressions that are made of DataFrames have no chunks
     sizes = predictions.chunks[0] if hasattr(predictions, "chunks") else unknown
-    blocks.append(_aligned(y, sizes, "y"))
-    if sample_weight is not None:
-        blocks.append(_aligned(sample_weight, sizes, "sample_weight"))
+    for name, x in (("y", y if score.takes_y else None), ("sample_weight", sample_weight)):
+        blocks.append([None] * len(sizes) if x is None else _aligned(x, sizes, name))
     sums = [delayed(score.sums, pure=True)(*parts) for parts in zip(*blocks, strict=True)]
     while len(sums) > 1:
         sums = [delayed(score.together, pure=True)(group) for group in neighbours(sums)]

@@ -144,22 +144,26 @@ class StoredRows:
         """
         return np.concatenate([function(frame) for _, frame in self._frames()])
 
-    def score(self, model: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, model: Any, y: Any = None, sample_weight: Any = None) -> float:
         """What ``model.score`` gives for all rows, block by block.
 
         Parameters
         ----------
         model : estimator
-            A fitted regressor or classifier, a pipeline that ends in one, or a search for one.
-        y : str or array-like of shape (n_samples,)
-            The name of a column, which is no feature then, or values.
+            A fitted regressor or classifier, density or KMeans, a pipeline that ends in one, or a
+            search for one.
+        y : str or array-like of shape (n_samples,), default=None
+            The name of a column, which is no feature then, or values. Densities and KMeans need
+            none.
         sample_weight : str or array-like of shape (n_samples,), default=None
 
         Raises
         ------
         ValueError
-            If the score reads the rows: it is none of R2, D2 and accuracy, nor a metric of targets
-            and predictions, as ``scoring=`` of a search.
+            If the score reads the rows: it is none of R2, D2, accuracy, a density's and that of
+            KMeans, nor a metric of targets and predictions, as ``scoring=`` of a search.
+        TypeError
+            If the score takes no weights.
 
         Examples
         --------
@@ -173,12 +177,16 @@ class StoredRows:
         """
         from gpuml.metrics.blocks import block_score
 
-        features, y, given = self.resolved(y, {"sample_weight": sample_weight})
-        columns = [np.asarray(x) for x in (y, given["sample_weight"]) if x is not None]
-        check_consistent_length(features, *columns)
         score = block_score(model)
+        score.check(y, sample_weight)
+        features, y, given = self.resolved(y, {"sample_weight": sample_weight})
+        columns = [None if x is None else np.asarray(x) for x in (y, given["sample_weight"])]
+        check_consistent_length(features, *columns)
         sums = [
-            score.sums(getattr(model, score.method)(frame), *(column[span] for column in columns))
+            score.sums(
+                getattr(model, score.method)(frame),
+                *(None if column is None else column[span] for column in columns),
+            )
             for span, frame in features._frames()
         ]
         return score.finish(score.together(sums))

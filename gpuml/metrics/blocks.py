@@ -6,7 +6,8 @@ the residuals. Two such records make one (Chan, Golub and LeVeque 1983), so that
 where targets are large. Deviances take the place of squares for generalised linear models: they
 add up the same way, being Bregman divergences.
 
-Other scores are those of a search with `scoring`. Means over rows are sums too. Metrics of labels
+Scores of densities and of centres, which take no targets, are sums over rows. Others are those of a
+search with `scoring`. Means over rows are sums too. Metrics of labels
 are of pairs of a true and a predicted label, each with its weight. All others are of the targets
 and what the model says of each row, which come to one place; the rows themselves do not.
 """
@@ -15,11 +16,12 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce, wraps
+from inspect import signature
 from typing import Any, NamedTuple
 
 import array_api_compat
 import numpy as np
-from sklearn.base import is_classifier, is_regressor
+from sklearn.base import is_classifier, is_clusterer, is_outlier_detector, is_regressor
 from sklearn.exceptions import UndefinedMetricWarning
 from sklearn.metrics import accuracy_score
 from sklearn.utils import check_array
@@ -70,12 +72,25 @@ class BlockScore:
         The score, from the record of all rows.
     method : str, default="predict"
         The method of the model that says of a block what `sums` takes.
+    takes_y, takes_weight : bool, default=True
+        Whether the score is of targets, and whether rows may have weights.
     """
 
     sums: Callable[..., Any]
     together: Callable[[Sequence[Any]], Any]
     finish: Callable[[Any], float]
     method: str = "predict"
+    takes_y: bool = True
+    takes_weight: bool = True
+
+    def check(self, y: Any, weight: Any) -> None:
+        """Refuse what ``model.score`` refuses, before anything is read."""
+        if self.takes_y and y is None:
+            raise ValueError("score requires y to be passed, but the target y is None.")
+        if weight is not None and not self.takes_weight:
+            raise TypeError(
+                "This score takes no sample_weight, as all rows count alike: leave it out."
+            )
 
 
 def block_score(model: Any) -> BlockScore:
@@ -84,8 +99,8 @@ def block_score(model: Any) -> BlockScore:
     Raises
     ------
     ValueError
-        If it needs the rows: it is none of R2, D2 and accuracy, nor a metric of a search's
-        `scoring` that takes targets and predictions.
+        If it needs the rows: it is none of R2, D2, accuracy, a density's and that of centres, nor a
+        metric of a search's `scoring` that takes targets and predictions.
     """
     found = _known_score(_scored_by(model))
     if found is None:
@@ -114,6 +129,8 @@ def _known_score(scored):
         return _by_scorer(scored) if hasattr(scored, "best_estimator_") else None
     own = batch_scorer(_PassthroughScorer(scored))
     ours = type(scored).__module__.split(".")[0] in OURS_AND_CUML
+    if (of_rows := _of_rows(scored)) is not None:
+        return of_rows
     if not (ours or isinstance(own, BatchScorer | ClassBatchScorer)):
         return None
     if is_classifier(scored):
@@ -125,6 +142,30 @@ def _known_score(scored):
     if is_regressor(scored):
         return _of_moments(partial(_sums_of_block, divergence=_squares), _squares, _r2)
     return None
+
+
+def _of_rows(scored):
+    """The score of a density or of centres; None for others, and for a subclass with its own."""
+    if is_classifier(scored) or is_regressor(scored) or is_outlier_detector(scored):
+        return None
+    nearest = is_clusterer(scored) and hasattr(scored, "cluster_centers_")
+    method, kind = "transform" if nearest else "score_samples", type(scored)
+    parts = [getattr(kind, name, None) for name in ("score", method)]
+    if not all(_is_known(part) for part in parts):
+        return None
+    summed = nearest or any(base.__name__ == "KernelDensity" for base in kind.__mro__)
+    return BlockScore(
+        partial(_value_of_block, nearest=nearest),
+        partial(np.sum, axis=0),
+        _sum if summed else _mean_of_rows,
+        method,
+        takes_y=False,
+        takes_weight="sample_weight" in signature(kind.score).parameters,
+    )
+
+
+def _is_known(function):
+    return getattr(function, "__module__", "").split(".")[0] in (*OURS_AND_CUML, "sklearn")
 
 
 def _of_moments(sums, divergence, finish):
@@ -320,6 +361,16 @@ def _mean_of_block(scorer, said, y, weight=None):
     return np.asarray([float(score) * total, total])
 
 
+def _value_of_block(said, y, weight=None, *, nearest):
+    """The sum over rows, and how many there are; of distances to centres, minus their squares."""
+    each = -(said.min(axis=1).astype(np.float64) ** 2) if nearest else said
+    each = _of_library(each, np.zeros(0)).astype(np.float64)
+    if weight is not None:
+        each, _, weight = _aligned(each, each, weight)
+        each = each * weight
+    return np.asarray([each.sum(), each.shape[0]])
+
+
 class _Said:
     """A fitted model that says of all rows what is known."""
 
@@ -347,6 +398,17 @@ def _mean(total):
 
 
 # ---------------------------------------------------------------- scores
+
+
+def _sum(total):
+    value, n_rows = total
+    if not n_rows:
+        raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
+    return float(value)
+
+
+def _mean_of_rows(total):
+    return _sum(total) / float(total[1])
 
 
 def _check_weight_of_all(total):

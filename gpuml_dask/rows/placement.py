@@ -31,9 +31,12 @@ __all__ = ["Placed", "Table", "place"]
 
 # Dask's setting: bytes of chunks of a collection that stay on workers.
 MEMORY = "gpuml.memory"
+# In place of "auto": whatever the setting says, all of them stay.
+ALL = "all"
 NOT_IN_PASSES = (
-    f"{MEMORY} (or memory=) has no effect on chunks that hold text, are sparse or on GPUs: all "
-    "chunks of X stay on the workers. Encode X first, or leave the setting out."
+    f"{MEMORY} (or memory=) has no effect on chunks that hold text, are sparse or on GPUs, or are "
+    "for an encoder, an imputer or RobustScaler: all chunks of X stay on the workers. Leave the "
+    "setting out for this fit; for other models, you can also encode X first."
 )
 
 # ---------------------------------------------------------------- tables
@@ -348,9 +351,11 @@ def _placed_matrix(client, source, chunks, numeric, gpu, memory):
 
 def _room(client, source, memory):
     """Bytes of chunks of a collection that stay on workers."""
-    asked = dask.config.get(MEMORY) if memory == "auto" else memory
-    if asked is not None and not is_matrix(source.facts):
+    asked = dask.config.get(MEMORY) if memory in ("auto", ALL) else memory
+    if asked is not None and (memory == ALL or not is_matrix(source.facts)):
         warnings.warn(NOT_IN_PASSES, UserWarning, stacklevel=2)
+    if memory == ALL:
+        return math.inf
     if asked is None and (source.facts.n_bytes or 0) < DIVIDED_FROM_BYTES:
         return math.inf  # small, or of a size that only reading would tell
     return room_for_rows(asked, facts_of(client).values(), gpus=get_config()["device"] != "cpu")

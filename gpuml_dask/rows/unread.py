@@ -138,7 +138,7 @@ def unread_rows(client: Client, name: str, source: CollectionRows, memory: float
     matrices of numbers in CPU memory.
     """
     facts = source.facts
-    if not is_matrix(facts):
+    if not is_matrix(facts) or memory == np.inf:
         return None
     if facts.complete and _n_stay(facts, memory) == len(facts.sizes or ()):
         return None

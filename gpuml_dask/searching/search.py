@@ -273,7 +273,7 @@ class ClusterSearch(OnePassSearch):
         if not there or not hasattr(self, "best_estimator_"):  # then this is an error
             return super().score(X, y, **params)
         with client_for(self.client, self.scheduler) as client:
-            if y is not None and scores_blocks(self) and params.keys() <= {"sample_weight"}:
+            if scores_blocks(self) and params.keys() <= {"sample_weight"}:
                 with nullcontext() if client is None else client.as_current():
                     return predict.score(self, X, y, **params)
             warnings.warn(READS_ROWS.format(self.scorer_), UserWarning, stacklevel=2)

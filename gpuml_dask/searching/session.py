@@ -25,7 +25,7 @@ from gpuml_dask.rows.lazy import lives_on_workers
 from gpuml_dask.rows.placement import Placed, Table, place
 from gpuml_dask.searching.by_rows import plan_for
 from gpuml_dask.searching.evaluator import ClusterEvaluator
-from gpuml_dask.sums.divided import repeated
+from gpuml_dask.sums.divided import fetch, repeated
 from gpuml_dask.sums.holders import TaskHolders
 from gpuml_dask.waiting import answers, workers_there
 
@@ -160,10 +160,14 @@ class Session:
 
 
 def score_there(client: Client, search: Any, X: Any, y: Any, params: Mapping[str, Any]) -> Any:
+    packed = cloudpickle.dumps(search)
     with place(X, y, params, client=client, numeric=False) as table:
-        rows = {name: table.whole(name) for name in table.names}
-        score = client.submit(scored, cloudpickle.dumps(search), **rows, pure=False)
-        return answers(client, [score], "the score")[0]
+
+        def found():
+            rows = {name: table.whole(name) for name in table.names}
+            return fetch(client, [client.submit(scored, packed, **rows, pure=False)])[0]
+
+        return repeated(table, found)
 
 
 def scored(packed: bytes, X: Any, y: Any = None, **params: Any) -> Any:

@@ -49,7 +49,7 @@ def repeated(table: Table, function: Callable[..., Any], *args: Any) -> Any:
     for _ in range(MOST_REPEATS):
         try:
             return function(*args)
-        except (Lost, RankLost):
+        except (Lost, RankLost, CancelledError):
             _revive(table)
     raise WorkersDied(f"Rows were lost with their workers {MOST_REPEATS} times. {SEE_LOGS}")
 

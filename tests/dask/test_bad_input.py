@@ -482,3 +482,14 @@ def test_rows_in_files_are_read_by_one_process(client, tmp_path):
     here = GridSearchCV(one_device.Ridge(), grid, scheduler="sync").fit(rows, "2")
     expected = one_device_search.GridSearchCV(one_device.Ridge(), grid).fit(rows, "2")
     assert here.best_score_ == expected.best_score_
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
+def test_labels_that_are_missing_are_named(client, missing):
+    X, y = np.random.default_rng(0).normal(size=(12, 2)), [*("ab" * 5), missing, "a"]
+    lazy = da.from_array(X, chunks=(6, -1))
+    search = GridSearchCV(one_device.LogisticRegression(), {"C": [1.0]}, cv=2, client=client)
+    series = dd.from_pandas(pd.Series(y, dtype=object), npartitions=2)
+    for labels in (y, series, da.from_array(np.asarray(y, dtype=object), chunks=6)):
+        with pytest.raises(ValueError, match=r"1 of 12 labels are missing, .*notna\(y\)"):
+            search.fit(lazy, labels)

@@ -388,6 +388,12 @@ def test_rows_and_targets_that_do_not_belong_together(rows):
         blockwise.score(model, unknown(X), y)
 
 
+def test_columns_of_codes_are_sparse_of_frames_too():
+    frame = pd.DataFrame({"a": list("xyz") * 4, "b": np.arange(12) % 2})
+    lazy = blockwise.transform(OneHotEncoder().fit(frame), dd.from_pandas(frame, npartitions=2))
+    assert isinstance(lazy._meta, type(lazy.compute(scheduler="threads")))
+
+
 def test_likelihoods_of_rows_on_workers_do_not_come_here(client, rng):
     X = rng.normal(size=(60, 4))
     rows = da.from_array(X, chunks=25)

@@ -13,14 +13,21 @@ from contextlib import contextmanager, suppress
 
 import dask
 import dask.array as da
+import dask.dataframe as dd
 import numpy as np
+import pandas as pd
 import pytest
 from distributed import Client, LocalCluster
 from sklearn.base import clone
 
-from gpuml.linear_model import LogisticRegression
+from gpuml.compose import ColumnTransformer
+from gpuml.impute import SimpleImputer
+from gpuml.linear_model import LogisticRegression, Ridge
 from gpuml.model_selection import GridSearchCV as OneDevice
 from gpuml.model_selection import HyperbandSearchCV as OneDeviceHyperband
+from gpuml.pipeline import make_pipeline
+from gpuml.preprocessing import OneHotEncoder
+from gpuml_dask import predict
 from gpuml_dask.model_selection import GridSearchCV, HyperbandSearchCV
 from gpuml_dask.searching import tasks
 from tests.dask import test_adaptive, test_failures
@@ -43,11 +50,30 @@ class SlowLogistic(LogisticRegression):
         return super().multifit(folds, candidates, advance)
 
 
+class SlowOfWords(Ridge):
+    """Ridge that takes its time with every fit, and with every block that it predicts."""
+
+    def fit(self, X, y, sample_weight=None):
+        time.sleep(0.1)
+        return super().fit(X, y, sample_weight)
+
+    def predict(self, X):
+        time.sleep(0.02)
+        return super().predict(X)
+
+
+COLUMNS = ColumnTransformer(
+    [
+        ("words", OneHotEncoder(handle_unknown="ignore"), ["word", "colour"]),
+        ("numbers", SimpleImputer(), ["x", "z"]),
+    ]
+)
 SEARCHES = {
     "one by one": (test_failures.Slow(seconds=0.08), {"a": list(np.linspace(0, 2, 12))}),
     "at once": (SlowRidge(), {"alpha": [0.1, 1.0, 10.0], "solver": ["cholesky", "svd"]}),
     "logistic": (SlowLogistic(), {"C": [0.01, 1.0, 100.0], "fit_intercept": [True, False]}),
     "rows divided": (SlowPieces(), {"alpha": [0.1, 1.0, 10.0]}),
+    "words": (make_pipeline(COLUMNS, SlowOfWords()), {"slowofwords__alpha": [0.1, 1.0, 10.0]}),
     "learning": (test_adaptive.Slow(seconds=0.03), {"quality": list(np.linspace(0, 1, 9))}),
 }
 
@@ -70,7 +96,20 @@ def rows_of(name, lazy=False):
     X = rng.normal(size=(3000, 8))  # too large to travel with the tasks
     y = X @ rng.normal(size=8) + rng.normal(size=3000)
     y = np.digitize(y, [-1.0, 1.0]) if name == "logistic" else y
+    if name == "words":
+        X = pd.DataFrame({"x": X[:, 0], "word": np.where(X[:, 1] > 0, "up", "down"), "z": X[:, 2]})
+        X["colour"] = rng.choice(["red", "green", "blue", None], size=3000)
+        X.loc[::7, "z"] = np.nan
+        return (
+            (dd.from_pandas(X, npartitions=8), dd.from_pandas(pd.Series(y), 8)) if lazy else (X, y)
+        )
     return (da.from_array(X, chunks=(400, -1)), da.from_array(y, chunks=400)) if lazy else (X, y)
+
+
+def scored_rows_of(name):
+    """Rows in chunks. Those of DataFrames have no sizes that Dask knows, and their y is here."""
+    X, y = rows_of(name, lazy=True)
+    return (X, rows_of(name)[1]) if name == "words" else (X, y)
 
 
 def settings_of(name):
@@ -91,19 +130,25 @@ def cluster(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def expected(cluster):
-    """Tables that nothing happens to: of one device, and where rows are divided of the cluster."""
+    """Tables, and scores of rows in chunks, that nothing happens to.
+
+    They are of one device, and where rows are divided of the cluster.
+    """
     known = {}
 
-    def table(name, lazy):
+    def found(name, lazy):
         if (name, lazy) not in known and name == "rows divided":
             with Client(cluster, set_as_default=False) as client, settings_of(name):
-                search = search_of(name, client).fit(*rows_of(name, lazy))
-                known[name, lazy] = search.cv_results_
+                known[name, lazy] = search_of(name, client).fit(*rows_of(name, lazy))
         elif (name, lazy) not in known:
-            known[name, lazy] = search_of(name).fit(*rows_of(name)).cv_results_
-        return known[name, lazy]
+            known[name, lazy] = search_of(name).fit(*rows_of(name))
+        search = known[name, lazy]
+        if name == "learning":  # its score is a method of the user's, which needs the rows
+            return search.cv_results_, search.score(*rows_of(name))
+        with dask.config.set(scheduler="synchronous"):
+            return search.cv_results_, predict.score(search, *rows_of(name, lazy=True))
 
-    return table
+    return found
 
 
 # ---------------------------------------------------------------- what happens
@@ -169,7 +214,10 @@ def send_signal(nanny, number):
 
 @contextmanager
 def happening(cluster, rng):
-    """Let a schedule happen meanwhile; whatever is left of it afterwards does not."""
+    """Let a schedule happen meanwhile; whatever is left of it afterwards does not.
+
+    The value tells whether it is over.
+    """
     over, errors = threading.Event(), []
 
     def go_on():
@@ -186,7 +234,7 @@ def happening(cluster, rng):
     thread = threading.Thread(target=go_on)
     thread.start()
     try:
-        yield
+        yield lambda: not thread.is_alive()
     finally:
         over.set()
         thread.join()
@@ -230,19 +278,45 @@ def assert_same_table(found, expected):
 
 
 @pytest.mark.exhaustive
+@pytest.mark.filterwarnings("ignore:Slow.score needs the rows")
 @pytest.mark.parametrize("seed", seeds(50))
 def test_whoever_comes_and_goes_the_table_is_the_same(cluster, expected, seed):
     rng = random.Random(seed)
     name = list(SEARCHES)[seed % len(SEARCHES)]
     lazy = name != "learning" and rng.random() < 0.5
-    table = expected(name, lazy)
+    table, score = expected(name, lazy)
     cluster.scale(USUAL_WORKERS)
     with Client(cluster, set_as_default=False) as client:
         client.wait_for_workers(USUAL_WORKERS, timeout=SECONDS)
         search = search_of(name, client)
-        with settings_of(name), happening(cluster, rng):
+        scores, rows = [], scored_rows_of(name)
+        with settings_of(name), happening(cluster, rng) as is_over:
             search.fit(*rows_of(name, lazy))
+            while not (scores and is_over()):
+                scores.append(search.score(*rows))
         assert_same_table(search.cv_results_, table)
+        assert set(scores) == {score}
         if name == "rows divided":
             assert "rows divided" in str(search.plan_)
+        assert_nothing_is_left(client)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.filterwarnings("ignore:Slow.score needs the rows")
+@pytest.mark.parametrize("name", ["words", "learning"])
+@pytest.mark.parametrize("seed", seeds(6))
+def test_scores_are_the_same_whoever_dies_meanwhile(cluster, expected, name, seed):
+    """Of targets here, which are sent to workers, by sums over blocks and of all rows at once."""
+    rng, (X, y) = random.Random(seed), rows_of(name, lazy=True)[:1] + rows_of(name)[1:]
+    here, score = search_of(name).fit(*rows_of(name)), expected(name, False)[1]
+    cluster.scale(USUAL_WORKERS)
+    with Client(cluster, set_as_default=False) as client:
+        client.wait_for_workers(USUAL_WORKERS, timeout=SECONDS)
+        search = search_of(name, client)
+        vars(search).update((key, x) for key, x in vars(here).items() if key.endswith("_"))
+        scores = []
+        with happening(cluster, rng) as is_over:
+            while not (scores and is_over()):
+                scores.append(search.score(X, y))
+        assert set(scores) == {score}
         assert_nothing_is_left(client)

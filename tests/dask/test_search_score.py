@@ -8,10 +8,18 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.cluster import MiniBatchKMeans
 from sklearn.metrics import make_scorer
+from sklearn.neighbors import KernelDensity
 
+from gpuml.cluster import BisectingKMeans, KMeans
+from gpuml.covariance import EmpiricalCovariance
+from gpuml.decomposition import PCA, FactorAnalysis
 from gpuml.linear_model import LogisticRegression, Ridge
+from gpuml.mixture import GaussianMixture
 from gpuml.model_selection import GridSearchCV as SearchHere
+from gpuml.pipeline import make_pipeline
+from gpuml.preprocessing import StandardScaler
 from gpuml_dask import predict as blockwise
 from gpuml_dask.model_selection import GridSearchCV
 
@@ -121,6 +129,72 @@ def test_scorers_that_need_the_rows_say_so(client, rows):
     assert found == there.score(X, y)
     with pytest.raises(ValueError, match="a metric of targets and predictions"):
         blockwise.score(there, in_blocks(X), in_blocks(y))
+
+
+OF_ROWS = {
+    "k-means": (KMeans(random_state=0), {"n_clusters": [2, 3]}),
+    "halved": (BisectingKMeans(random_state=0), {"n_clusters": [2, 3]}),
+    "batches": (MiniBatchKMeans(random_state=0), {"n_clusters": [2, 3]}),
+    "mixture": (GaussianMixture(random_state=0), {"n_components": [1, 2]}),
+    "factors": (FactorAnalysis(), {"n_components": [1, 2]}),
+    "density": (KernelDensity(), {"bandwidth": [0.5, 1.0]}),
+    "pipeline": (make_pipeline(StandardScaler(), PCA()), {"pca__n_components": [1, 2]}),
+}
+
+
+@pytest.mark.parametrize("name", OF_ROWS)
+def test_scores_without_targets_are_sums_over_blocks(client, rows, rng, name):
+    X, _ = rows
+    estimator, grid = OF_ROWS[name]
+    here, there = (kind(estimator, grid, cv=2).fit(X) for kind in (SearchHere, GridSearchCV))
+    lazy = in_blocks(X)
+    unknown = lazy[da.ones(N, dtype=bool, chunks=lazy.chunks[:1])]
+    for blocks in (lazy, unknown):  # a warning that rows are copied would be an error
+        found = there.score(blocks)
+        assert type(found) is float
+        assert found == pytest.approx(here.score(X), rel=1e-12)
+    weight, model = rng.uniform(size=N), here.best_estimator_
+    if name in ("k-means", "halved", "batches"):
+        found = blockwise.score(model, lazy, None, in_blocks(weight))
+        assert found == pytest.approx(model.score(X, sample_weight=weight), rel=1e-12)
+    else:
+        with pytest.raises(TypeError, match="sample_weight"):
+            blockwise.score(model, lazy, None, in_blocks(weight))
+    with pytest.raises(ValueError, match=r"0 sample\(s\)"):
+        blockwise.score(model, lazy[:0])
+
+
+class OwnScore(PCA):
+    def score(self, X, y=None):
+        return float(len(X))
+
+
+@pytest.mark.parametrize("model", [EmpiricalCovariance(), OwnScore(1)])
+def test_other_scores_of_rows_say_that_they_need_them(client, rows, model):
+    there = GridSearchCV(model, {}, cv=2).fit(rows[0])
+    with pytest.warns(UserWarning, match="needs the rows"):
+        assert there.score(in_blocks(rows[0])) == there.score(rows[0])
+
+
+class Counted(Ridge):
+    """Tells how much of the rows is predicted, not kept."""
+
+    def predict(self, X):
+        with open(self.folder, "a") as file:
+            file.write("x" * len(X))
+        return super().predict(X)
+
+
+def test_local_targets_of_blocks_of_unknown_sizes_move_no_rows(client, rows, tmp_path):
+    """Predictions are computed once, and only these are kept to align y with them."""
+    X, y = rows[0], rows[1]["numbers"]
+    model = Counted().fit(X, y)
+    model.folder = str(tmp_path / "rows")
+    lazy = in_blocks(X)
+    unknown = lazy[da.ones(N, dtype=bool, chunks=lazy.chunks[:1])]
+    found = blockwise.score(model, unknown, y)
+    assert found == pytest.approx(Ridge().fit(X, y).score(X, y), rel=1e-12)
+    assert (tmp_path / "rows").stat().st_size == N + 1  # and a row that tells the kind of results
 
 
 def spread(y, predicted):

@@ -23,10 +23,12 @@ from gpuml.pipeline import make_pipeline
 from gpuml.preprocessing import OneHotEncoder, StandardScaler
 from gpuml_dask.clustering import KMeans
 from gpuml_dask.decomposition import PCA, IncrementalPCA
+from gpuml_dask.impute import SimpleImputer
 from gpuml_dask.linear_model import Ridge as DividedRidge
 from gpuml_dask.mixture import GaussianMixture
 from gpuml_dask.model_selection import GridSearchCV
 from gpuml_dask.planning.plan import room_for_rows
+from gpuml_dask.preprocessing import OrdinalEncoder, RobustScaler
 from gpuml_dask.rows.placement import place
 from gpuml_dask.waiting import facts_of
 
@@ -211,6 +213,25 @@ def test_what_is_not_read_in_passes_is_told(client, rows):
     with kept("1 kB"), pytest.warns(UserWarning, match=told):
         DividedRidge().fit(sparse, y)
     search.fit(lazy, targets)  # the setting is not there: warnings are errors
+
+
+@pytest.mark.parametrize("step", [OrdinalEncoder(), RobustScaler(), SimpleImputer()], ids=repr)
+def test_steps_fitted_by_columns_say_that_they_keep_all_rows(client, rows, step):
+    X = da.from_array(np.round(rows[0]), chunks=(CHUNK, -1))
+    with kept("1 kB"), pytest.warns(UserWarning, match=r"gpuml\.memory.*encoder, an imputer"):
+        step.fit(X)
+    with kept("1 kB"):
+        step.fit(X.persist())  # there is nothing to compute again
+    step.fit(X)
+
+
+def test_rows_of_unknown_sizes_are_read_once(client, rows, reads):
+    """Without the setting; with it, one more pass counts them."""
+    X, y = rows
+    lazy = reads.of(X)
+    unknown = lazy[da.ones(len(X), dtype=bool, chunks=CHUNK)]
+    DividedRidge().fit(unknown, y)
+    assert reads.counts() == [1] * N_CHUNKS
 
 
 def test_tables_of_users_say_how_much_stays(client, rows):
