@@ -167,7 +167,7 @@ def test_what_fails_leaves_all_as_it_was(call, writer, tmp_path, monkeypatch):
 def test_what_is_no_file_is_not_replaced(tmp_path):
     os.mkfifo(tmp_path / "pipe")
     for path, error in ((tmp_path, IsADirectoryError), (tmp_path / "pipe", OSError)):
-        with pytest.raises(error, match="is no file"):
+        with pytest.raises(error, match="is not a file"):
             whole(path)
     assert [path.name for path in tmp_path.iterdir()] == ["pipe"]
     (tmp_path / "loop").symlink_to("loop")
