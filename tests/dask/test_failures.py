@@ -44,14 +44,17 @@ THREADS = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THR
 @pytest.fixture(scope="module")
 def fragile(tmp_path_factory):
     """A cluster whose workers are killed and come back."""
-    with LocalCluster(
+    cluster = LocalCluster(
         n_workers=N_WORKERS,
         threads_per_worker=1,
         processes=True,
         dashboard_address=":0",
         local_directory=str(tmp_path_factory.mktemp("fragile")),
         env=THREADS,
-    ) as cluster:
+    )
+    # Distributed's cluster may hear of the end of a worker before it hears of its start, and says
+    # so when it is closed.
+    with suppress(KeyError), cluster:
         yield cluster
 
 
