@@ -45,9 +45,10 @@ def refuse_missing_labels(y: Any) -> None:
         return
     if values.dtype != object or values.ndim != 1:
         return
-    known = (str, int, np.integer)
-    others = [i for i, label in enumerate(values.tolist()) if not isinstance(label, known)]
-    missing = [i for i in others if _is_missing(values[i])]
+    kinds = set(map(type, values.tolist()))
+    if all(issubclass(kind, str | int | np.integer) for kind in kinds):
+        return
+    missing = [i for i, label in enumerate(values) if _is_missing(label)]
     if missing:
         raise ValueError(
             f"Input y contains NaN or None: {len(missing)} of {len(values)} labels are missing, "

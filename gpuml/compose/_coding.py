@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import HOST, Array, Place, move, namespace, to_host
+from gpuml._sklearn import is_pandas_na
 from gpuml.compose._device_columns import DeviceColumn, NamesThere
 from gpuml.compose._frames import FrameColumn
 from gpuml.designs import Coded
@@ -133,7 +134,11 @@ def _series_levels(column):
 
 def _object_levels(values):
     """The same of an array of objects."""
-    is_missing = np.asarray([v is None or is_na(v) or v != v for v in values], dtype=bool)
+    try:
+        is_missing = np.asarray([v is None or v != v for v in values], dtype=bool)
+    except TypeError:  # of pandas.NA, comparisons have no truth
+        missing = [v is None or is_pandas_na(v) or v != v for v in values]
+        is_missing = np.asarray(missing, dtype=bool)
     known = sorted_set(values[~is_missing])
     table = {value: number for number, value in enumerate(known)}
     codes = np.empty(len(values), dtype=np.int64)
@@ -174,11 +179,6 @@ def _tight(values):
     if len(values) and all(isinstance(value, bool | int | float) for value in values):
         return np.asarray(values.tolist())
     return values
-
-
-def is_na(value: Any) -> bool:
-    """Whether a value is pandas.NA, of which comparisons have no truth."""
-    return type(value).__name__ == "NAType"
 
 
 def is_nan(value: Any) -> bool:

@@ -14,7 +14,7 @@ from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder
 
 from gpuml._arrays import Place, is_foreign
 from gpuml._arrays.frames import DeviceFrame, header_of
-from gpuml._sklearn import _get_column_indices, _safe_indexing
+from gpuml._sklearn import _get_column_indices, _safe_indexing, is_pandas_na
 from gpuml.compose._coding import count_levels, is_nan, levels_of, numbers_of
 from gpuml.compose._device_columns import DeviceColumn, NamesThere
 from gpuml.compose._frames import FrameColumn
@@ -322,8 +322,8 @@ def has_nulls(column: Any) -> bool:
     """Whether values of a column of a DataFrame are NaT, pandas.NA or null."""
     if isinstance(column, FrameColumn):
         return column.has_nulls
-    null = type(getattr(column.dtype, "na_value", None)).__name__
-    return (null == "NAType" or column.dtype.kind in "mM") and bool(column.hasnans)
+    null = getattr(column.dtype, "na_value", None)
+    return (is_pandas_na(null) or column.dtype.kind in "mM") and bool(column.hasnans)
 
 
 def follows(steps: Sequence[Any]) -> bool:

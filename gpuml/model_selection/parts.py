@@ -280,9 +280,8 @@ def fitted_later(noted: Sequence[Any], n_jobs: int | None = None) -> tuple[list[
         except UnfittableSplits as error:
             why = str(error)
         except REFUSALS as error:
-            why = raised_words(
-                error
-            )  # a single fit raises the error again if it concerns one model
+            # If it is one model's error, its single fit raises it again.
+            why = raised_words(error)
     if why is not None:
         alone = Parallel(n_jobs=n_jobs)(delayed(each.fitted)() for each in waiting)
         models = {id(each): model for each, model in zip(waiting, alone, strict=True)}

@@ -107,9 +107,8 @@ def _count(column) -> Counted:
         column = xp.astype(column, xp.int8) if xp.isdtype(column.dtype, "bool") else column
         values, counts = map(blocks.host_copy, xp.unique_counts(column))
         return _grouped(pd.Series(values), counts)
-    if (
-        not isinstance(column, np.ndarray) and str(column.dtype) == "category"
-    ):  # whatever other categories it may have
+    # Whatever other categories it may have.
+    if not isinstance(column, np.ndarray) and str(column.dtype) == "category":
         column = column.to_numpy(na_value=np.nan) if column.hasnans else column.to_numpy()
     # pandas would make of objects what it takes them for.
     values = pd.Series(column, dtype=None if column.dtype.kind in "US" else column.dtype)
