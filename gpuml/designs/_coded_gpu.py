@@ -14,7 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import Array
+from gpuml._arrays import Array, gpus
+from gpuml._arrays.gpus import C_NAMES
 
 # Models per warp, and rows per tile.
 WARP, TILE = 32, 32
@@ -165,14 +166,14 @@ _COLUMN = np.dtype(
     ],
     align=True,
 )
-_TYPES = {"float32": "float", "float64": "double"}
+DTYPES = ("float32", "float64")
 
 
 @cache
 def _kernels() -> Any:
     import cupy
 
-    names = [f"{name}<{own}>" for name in ("gather", "scatter") for own in _TYPES.values()]
+    names = [f"{name}<{C_NAMES[own]}>" for name in ("gather", "scatter") for own in DTYPES]
     sizes = f"#define GATHERING {GATHERING}\n#define WARP {WARP}\n#define TILE {TILE}\n"
     options = ("--std=c++14",)
     return cupy.RawModule(code=sizes + _SOURCE, options=options, name_expressions=names)
@@ -187,7 +188,7 @@ def _kernel(name, dtype):
 @cache
 def _kernel_of(name: str, dtype: str, device: int) -> Any:
     """A kernel of the current GPU: each is told how much shared memory its own may use."""
-    found = _kernels().get_function(f"{name}<{_TYPES[dtype]}>")
+    found = _kernels().get_function(f"{name}<{C_NAMES[dtype]}>")
     if name == "scatter":
         found.max_dynamic_shared_size_bytes = _shared_bytes()
     return found
@@ -199,16 +200,10 @@ def _shared_bytes():
 
 
 def _facts():
+    """Properties of the current GPU."""
     import cupy
 
-    return _facts_of(cupy.cuda.Device().id)
-
-
-@cache
-def _facts_of(device: int) -> dict[str, Any]:
-    import cupy
-
-    return cupy.cuda.runtime.getDeviceProperties(device)
+    return gpus.properties(cupy.cuda.Device().id)
 
 
 @dataclass(frozen=True)

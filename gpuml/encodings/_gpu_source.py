@@ -6,6 +6,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from gpuml._arrays import gpus
+
 FOLDER = Path(__file__).parent / "cuda"
 # NVRTC gets one text, so the parts need no #include.
 PARTS = {
@@ -36,7 +38,7 @@ def _kernel(device, program, kernel, macros, shared_bytes):
     """A kernel for the current device, whose number is part of the key: limits are set on it."""
     import cupy
 
-    capability = int(cupy.cuda.Device(device).compute_capability)
+    capability = gpus.capability(device)
     if capability < OLDEST_CAPABILITY:
         raise RuntimeError(
             "Products with packed codes need a GPU of compute capability 8.0 or later; this one "

@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import Array, Place, move, place_of
+from gpuml._arrays import Array, Place, gpus, move, place_of
+from gpuml._arrays.gpus import C_NAMES
 from gpuml.data import Rows
 from gpuml.solvers._gram_source import SOURCE
 
@@ -26,7 +27,8 @@ MOST_SEGMENTS, MOST_BEHIND = 2**15, 32
 SHIFT_BYTES = 8 * (PANEL + PANEL // 2)
 # Of the first GPUs whose tensor cores multiply float64.
 LEAST_CAPABILITY = 80
-_TYPES = {"float32": "float", "float64": "double"}
+# Rows, targets and weights may have these.
+DTYPES = ("float32", "float64")
 _FIELDS = ("atom", "first", "step", "count", "listed", "rows", "part")
 
 
@@ -39,7 +41,7 @@ def _kernels(
 
     sizes = _sizes(strips, half, dtypes)
     source = "".join(f"#define {name} {value}\n" for name, value in sizes.items()) + SOURCE
-    types = ", ".join(_TYPES[dtype or "float32"] for dtype in dtypes)
+    types = ", ".join(C_NAMES[dtype or "float32"] for dtype in dtypes)
     names = [f"{name}<{types}>" for name in ("sums", "products")]
     module = cupy.RawModule(code=source, options=("--std=c++14",), name_expressions=names)
     found = {name.partition("<")[0]: module.get_function(name) for name in names}
@@ -72,16 +74,6 @@ def _shared_bytes(strips, half, dtypes):
     return sizes["DEPTH"] * (2 * 8 * (columns + 4) + sizes["STAGES"] * stage)
 
 
-@cache
-def _facts(device: int) -> tuple[int, int]:
-    """The compute capability, and how much shared memory a block may have."""
-    import cupy
-
-    properties = cupy.cuda.runtime.getDeviceProperties(device)
-    capability = int(cupy.cuda.Device(device).compute_capability)
-    return capability, properties["sharedMemPerBlockOptin"]
-
-
 class GpuRows:
     """Rows [X, y] of a GPU, and their weights (n,) or None, as the kernels read them.
 
@@ -104,15 +96,16 @@ class GpuRows:
             return False
         arrays = [a for a in (self.X, self.y, self.weight) if a is not None]
         return (
-            all(a.dtype.name in _TYPES for a in arrays)
+            all(a.dtype.name in DTYPES for a in arrays)
             and all(map(_is_in_lines, arrays))
             and self.y.shape[1] < MOST_BEHIND
-            and self._suits(*_facts(place.device.id))
+            and self._suits(place.device.id)
         )
 
-    def _suits(self, capability, shared_bytes):
+    def _suits(self, device):
         own = _shared_bytes(*self.kind) + SHIFT_BYTES
-        return capability >= LEAST_CAPABILITY and own <= shared_bytes
+        has_cores = gpus.capability(device) >= LEAST_CAPABILITY
+        return has_cores and own <= gpus.properties(device)["sharedMemPerBlockOptin"]
 
     @property
     def n_columns(self) -> int:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array
+from gpuml._arrays.gpus import C_NAMES
 from gpuml.losses import Loss
 
 THREADS, WARP = 256, 32
@@ -19,16 +20,6 @@ ROWS_OF_ONE, ROWS_OF_FEW = 8, 4
 # Classes up to which a thread keeps the margins of a row in its registers, and how many of more it
 # reads at a time.
 MOST_IN_REGISTERS, CHUNK = 32, 8
-_C_NAMES = {
-    "float32": "float",
-    "float64": "double",
-    "bool": "bool",
-    "uint8": "unsigned char",
-    "int8": "signed char",
-    "int16": "short",
-    "int32": "int",
-    "int64": "long long",
-}
 
 
 def has_kernel(loss: Loss) -> bool:
@@ -178,7 +169,7 @@ def _slopes(body: str, rows: int, k: int, slope: str, dtypes: tuple[Any, ...]) -
     import cupy
 
     types = "".join(
-        f"typedef {_C_NAMES[dtype.name]} {name};\n"
+        f"typedef {C_NAMES[dtype.name]} {name};\n"
         for name, dtype in zip("TYW", dtypes, strict=True)
     )
     constants = {"THREADS": THREADS, "ROWS": rows, "K": k}
@@ -192,8 +183,7 @@ def _add_sums(dtypes: tuple[Any, ...]) -> Any:
     import cupy
 
     types = "".join(
-        f"typedef {_C_NAMES[dtype.name]} {name};\n"
-        for name, dtype in zip("PT", dtypes, strict=True)
+        f"typedef {C_NAMES[dtype.name]} {name};\n" for name, dtype in zip("PT", dtypes, strict=True)
     )
     return cupy.RawKernel(f"{types}#define THREADS {THREADS}\n{_SUMS}", "add_sums")
 

@@ -144,7 +144,9 @@ __device__ bool judge(double* number, const double* seen, double largest, double
     const bool better = number[VIOLATION] < GAIN * number[BEST];
     number[WAITED] = better ? 0 : number[WAITED] + 1;
     if (better) number[BEST] = number[VIOLATION];
-    if ((!kept && shorter < sqrt(precision))
+    const double root = sqrt(precision);
+    const bool is_near = slope <= first / root;
+    if ((!kept && shorter < root && (is_near || shorter < EPS))
         || (number[WAITED] >= PATIENCE && first <= precision)) number[STALLED] = 1;
     number[STEP] = kept ? 1 : shorter;
     return kept;

@@ -169,7 +169,7 @@ def one_vs_rest(
 def _cost_little(folds, n_machines):
     """Whether so many machines of each split take steps together that cost little but calls."""
     batch = folds.batch
-    if batch.is_divided or batch.n_classes < 3 or not batch.work.is_host:
+    if batch.is_divided or batch.n_classes < 3:
         return False
     n_models = n_machines * folds.n_splits
     return few_rows.cost_little(batch.n_rows, folds.n_features + 1, 1, n_models, batch.work)

@@ -1,0 +1,30 @@
+"""What kernels need to know of a GPU, and how C names dtypes."""
+
+from functools import cache
+from typing import Any
+
+# Names of dtypes in CUDA C++.
+C_NAMES = {
+    "float32": "float",
+    "float64": "double",
+    "bool": "bool",
+    "uint8": "unsigned char",
+    "int8": "signed char",
+    "int16": "short",
+    "int32": "int",
+    "int64": "long long",
+}
+
+
+@cache
+def properties(device: int) -> dict[str, Any]:
+    """CUDA's properties of the GPU with this number."""
+    import cupy
+
+    return cupy.cuda.runtime.getDeviceProperties(device)
+
+
+def capability(device: int) -> int:
+    """Its compute capability, such as 90 for 9.0."""
+    known = properties(device)
+    return 10 * known["major"] + known["minor"]
