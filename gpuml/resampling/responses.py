@@ -11,8 +11,9 @@ from gpuml.data import Batch, Folds, Rows, count_rows, cut, take
 from gpuml.metrics.scorer import BatchScorer, ClassBatchScorer
 from gpuml.resampling.stand_ins import no_weight
 
-# Workspace for predictions of the rows of a split.
+# Workspace for predictions of the rows of a split, and how many times that a GPU has.
 RESPONSE_BYTES = 2**27
+BLOCKS_AT_ONCE = 4
 # Metrics that do not change if a class has no rows.
 OF_ANY_ROWS = ("accuracy_score",)
 
@@ -100,7 +101,8 @@ def answers(stack: Any, folds: Folds, split: int, part: str, *, weighted: bool) 
         yield _gathered(stack.responses, folds, split, part, weighted)
         return
     rows = getattr(folds.splits[split], part)
-    step = max(1, RESPONSE_BYTES // max(1, 8 * _width(folds.batch) * count_rows(rows)))
+    row_bytes = 8 * _width(folds.batch)
+    step = max(1, _most_bytes(folds.batch) // max(1, row_bytes * count_rows(rows)))
     for first in range(0, stack.n_candidates, step):
         candidates = slice(first, min(first + step, stack.n_candidates))
         yield _answer(stack, folds, rows, split, candidates, weighted)
@@ -144,7 +146,7 @@ def _answer(
     numbers = batch.codes is None
     ask = models.predict if numbers else models.decision
     row_bytes = 8 * (batch.n_numbers + _width(batch) * (candidates.stop - candidates.start))
-    blocks = list(cut(rows, max(1, RESPONSE_BYTES // row_bytes))) or [slice(0, 0)]
+    blocks = list(cut(rows, max(1, _most_bytes(batch) // row_bytes))) or [slice(0, 0)]
     taken = (_at_work(batch, batch.X, block) for block in blocks)
     found = [ask(X if read is None else read(X), split, candidates) for X in taken]
     values = found[0] if len(found) == 1 else batch.work.xp.concat(found, axis=1)
@@ -158,6 +160,11 @@ def _answer(
 
 def _at_work(batch: Batch, values: Any, rows: Rows) -> Array:
     return move(take(values, rows, namespace(values)), batch.work)
+
+
+def _most_bytes(batch: Batch) -> int:
+    """Bytes of a block; on a GPU, each takes a dozen launches."""
+    return RESPONSE_BYTES * (1 if batch.work.is_host else BLOCKS_AT_ONCE)
 
 
 def _width(batch: Batch) -> int:

@@ -6,7 +6,6 @@ as A, and products with B, which holds sums by level.
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 from gpuml._arrays import Array, device_of, namespace
 from gpuml._arrays.ops import zeros
@@ -19,11 +18,7 @@ from gpuml.solvers.loss_rows import LossRows
 from gpuml.solvers.newton import Inverse, inverted
 
 # Rows whose curvatures are held at once, or as many as there are levels.
-BLOCK_ROWS = 2**14
-# Passes at which Hessians are recomputed: models start far from where they end.
-TAKEN_AT = (0, 6, 24, 96)
-# Copies of the sums by level while they are made.
-COPIES = 3
+CPU_BLOCK_ROWS, GPU_BLOCK_ROWS = 2**14, 2**20
 
 
 @dataclass(frozen=True)
@@ -69,23 +64,16 @@ class Arrow:
         return replace(self, inverse=self.inverse.select(index), sums=sums, levels=levels)
 
 
-def fits(data: LossRows, shape: tuple[int, ...], memory: int) -> bool:
-    """Whether Hessians of models (C, S, k, q) are of this kind, and there is room for them."""
+def is_arrow(data: LossRows, shape: tuple[int, ...]) -> bool:
+    """Whether Hessians of models (C, S, k, q) are of this kind."""
     design = data.design
-    if not isinstance(design, Beside) or not data.place.is_host:
-        return False
-    if len(design.apart.codes) > 1 or shape[2] > 1:
-        return False
-    size = shape[0] * design.apart.shape[1] * (design.near.stored.shape[1] + 1)
-    return 8 * COPIES * size <= memory
+    return isinstance(design, Beside) and len(design.apart.codes) == 1 and shape[2] == 1
 
 
-def refreshed(problem: Any, W: Array, n_iter: int, left: float) -> Any:
-    """The problem with Hessians at W, at some passes; None to keep the old ones."""
-    if n_iter not in TAKEN_AT:
-        return None
+def inverse_at(data: LossRows, W: Array, penalty: Penalty) -> Arrow:
+    """Inverse Hessians of all rows, at the mean of the models W (C, S, 1, q) of each candidate."""
     with quiet():
-        return replace(problem, inverse=_arrow_at(problem.data, W, problem.penalty))
+        return _arrow_at(data, W, penalty)
 
 
 def _arrow_at(data, W, penalty):
@@ -119,7 +107,8 @@ def _sums(data, design, models, total):
     like = models
     squares = zeros((n_models, q, q), like=like, xp=xp)
     sums = zeros((n_models, n_levels, q), like=like, xp=xp)
-    for rows in cut(slice(0, data.n_rows), max(BLOCK_ROWS, n_levels)):
+    most = CPU_BLOCK_ROWS if data.place.is_host else GPU_BLOCK_ROWS
+    for rows in cut(slice(0, data.n_rows), max(most, n_levels)):
         X, levels = near.sample(rows), design.apart.sample(rows)
         z = Columns((X, levels)).matvec(models[:, :-1]).T + models[:, -1:]  # (C, b)
         c = data.loss.curvature(z[None, :, None, :], data.target[rows], xp)[0, :, 0, :]

@@ -90,6 +90,8 @@ class SmoothProblem(Objective):
 
     def at(self, rows: LossRows, W: Array, *, shared: bool) -> "SmoothProblem":
         """The problem with Hessians at W from some rows, split by split or shared."""
+        if arrow.is_arrow(rows, W.shape):  # these are shared, and where the rows are
+            return replace(self, inverse=arrow.inverse_at(rows, W, self.penalty))
         inverse = rows.ask(_inverse_at, W, self.penalty, shared)
         return replace(self, inverse=moved(inverse, place_of(W)))
 
@@ -366,12 +368,12 @@ def _solve(data, penalty, start, options, *, near=False):
     inverse = sample.ask(diagonal_inverse, penalty, data.n_rows)
     problem = SmoothProblem(data, move(data.total_weights(), home), penalty, inverse)
     exact = options.newton and not data.loss.expected
-    refresh: Any
-    if beside:
-        refresh = arrow.refreshed if arrow.fits(data, start.shape, options.memory) else None
-    else:
+    refresh: Any = every_pass
+    if beside and not arrow.is_arrow(data, start.shape):
+        refresh = None
+    elif beside or not exact:
         limits = options.memory, options.max_iter
-        refresh = every_pass if exact else Refresh(data, start.shape, *limits, rough=options.rough)
+        refresh = Refresh(data, start.shape, *limits, rough=options.rough)
     solved = minimise(
         problem,
         move(start, home),

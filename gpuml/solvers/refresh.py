@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array
+from gpuml.designs import Beside
 from gpuml.solvers._alike import are_alike
 from gpuml.solvers.loss_rows import LossRows
 
@@ -20,8 +21,9 @@ SMALLEST_SAMPLE = 1024
 WORTH_SAMPLING = 3
 # On a device, a pass over all rows must take this many times its fixed cost.
 WORTH_PASSES = 4.0
-# Copies of Hessians while they are inverted.
+# Copies of Hessians while they are inverted, and of sums by level while they are made.
 MATRICES_AT_ONCE = 4
+SUMS_AT_ONCE = 3
 # Passes with the same Hessians after which their rate is known, and before which it is not.
 KNOWN = 3
 # More than that is no number to tell a rate from.
@@ -122,14 +124,19 @@ class Refresh:
         self.data, self.max_iter = data, max_iter
         # Where a minimum is not needed, Hessians cost no more than the passes that are left.
         self.worth_left = 1.0 if rough else WORTH_LEFT
-        self.order = k * q
-        self.most_matrices = memory // (8 * MATRICES_AT_ONCE * self.order**2)
+        # Hessians of which a block is diagonal are of all rows, and shared.
+        self.beside = isinstance(data.design, Beside)
+        n_apart = data.design.apart.shape[1] if isinstance(data.design, Beside) else 0
+        self.order = k * (q - n_apart)
+        size = MATRICES_AT_ONCE * self.order**2 + SUMS_AT_ONCE * n_apart * self.order
+        self.most_matrices = memory // (8 * size)
         self.square = float(self.order) ** 2
         self.cheap = has_cheap_squares(data)
         # Splits with coordinates of their own each need a copy of what they would share.
         self.copies = data.design.n_maps
         if self.cheap:
-            self.square = float(k) ** 2 * (data.design.stored.gram_cost + data.n_features)
+            n_near = data.n_features - n_apart
+            self.square = float(k) ** 2 * (data.design.stored.gram_cost + n_near)
         elif not data.design.by_split(self.n_splits):
             self.square = float(k * (data.n_features + 1)) ** 2
         self.most_matrices //= self.copies
@@ -140,8 +147,9 @@ class Refresh:
         # Of no more rows than coefficients each has directions to itself, which are flat in a split
         # that holds it out: there Hessians of all splits together lead astray.
         few = self.n_splits > 1 and data.n_rows <= data.n_features + 1
-        self.shares = proximal or not few
-        self.fewest_rows = min(data.n_rows, sample_size(data))
+        self.shares = proximal or self.beside or not few
+        # Of a level that few rows have a sample knows nothing.
+        self.fewest_rows = data.n_rows if self.beside else min(data.n_rows, sample_size(data))
         self.earned = 0.0
         self.times = 0
         self.last_rows = 0
@@ -189,6 +197,9 @@ class Refresh:
         saved = self.earned + SAVED_PASSES * one_pass
         worth = saved if self.cheap else self.earned
         each = (self.cheap or not self.shares) and self._has_room(n_candidates)
+        if self.beside:
+            cost = self._cost_shared(n_candidates, alike)
+            return (self.data.n_rows, False) if saved >= cost else None
         if each and worth >= self._cost_alone(n_candidates, alike):
             return self.data.n_rows, True
         if not self.shares:
@@ -243,8 +254,15 @@ class Refresh:
         return np.minimum(np.sqrt(self.order / size), 0.9)
 
     def _has_room(self, n_candidates):
-        """Whether there is memory for a matrix of each model."""
-        return n_candidates * self.n_splits <= self.most_matrices * self.copies
+        """Whether there is memory for a matrix of each model, which it may have."""
+        fit = n_candidates * self.n_splits <= self.most_matrices * self.copies
+        return fit and not self.beside
+
+    def _cost_shared(self, n_candidates, alike):
+        """The cost of Hessians of all rows, one per candidate; equal ones share sums."""
+        if not alike:
+            return self._cost(n_candidates, self.data.n_rows)
+        return self._cost(1, self.data.n_rows, self.copies * n_candidates)
 
     def _cost_alone(self, n_candidates, alike):
         """The cost of Hessians of all rows, one per model; equal candidates share them."""

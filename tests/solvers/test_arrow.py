@@ -7,7 +7,6 @@ from gpuml._arrays import HOST
 from gpuml.designs import Beside, Coded, Columns, Dense, Mapped
 from gpuml.losses import BINOMIAL
 from gpuml.penalties import Penalty
-from gpuml.solvers import arrow
 from gpuml.solvers.loss_models import SmoothProblem
 from gpuml.solvers.loss_rows import LossRows
 from gpuml.solvers.newton import mean_second_derivatives
@@ -48,7 +47,7 @@ def test_products_are_solutions_of_the_system(rng, alike):
     H = mean_second_derivatives(dense, W, own.total, shared=False)
     H = H + own.penalty.l2[:, :, 0, :, None] * np.eye(shape[-1])
     G = rng.normal(size=shape)
-    found = arrow.refreshed(own, W, 0, 1.0).precondition(G)
+    found = own.at(own.data, W, shared=True).precondition(G)
     expected = np.linalg.solve(H, G[:, :, 0, :, None])[..., 0]
     np.testing.assert_allclose(found[:, :, 0, :], expected, rtol=1e-6, atol=1e-8)
 
@@ -57,7 +56,7 @@ def test_they_are_positive_definite_and_leave_unseen_levels_at_0(rng):
     own, shape = problem(rng, 2, 3)
     (codes,) = own.data.design.apart.codes
     own.data.weights[1, codes == 4] = 0.0
-    better = arrow.refreshed(own, 0.3 * rng.normal(size=shape), 0, 1.0)
+    better = own.at(own.data, 0.3 * rng.normal(size=shape), shared=True)
     G = rng.normal(size=shape)
     G[:, 1, :, 4 + 4] = 0.0
     steps = better.precondition(G)
