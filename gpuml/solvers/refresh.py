@@ -212,13 +212,14 @@ class Refresh:
         if len(self.lefts) < KNOWN:
             return None
         one_pass, left = self._pass_cost(n_candidates), self.lefts[-1]
-        best, chosen = self._passes_left(n_iter) * one_pass, None
+        passes = self._passes_left(n_iter)
+        best, chosen = passes * one_pass, None
         for cost, rate, choice in self._choices(n_candidates):
             cost += (1 + left / rate) * one_pass
             if cost < best:
                 best, chosen = cost, choice
-        # The rate of a few passes may deceive: many passes are worth Hessians anyway.
-        earned = self.earned >= self._cost_alone(n_candidates, False)
+        # The rate of a few passes may deceive: many passes are worth Hessians anyway, but at the end.
+        earned = passes > KNOWN and self.earned >= self._cost_alone(n_candidates, False)
         if chosen is None and earned and self._has_room(n_candidates):
             return self.data.n_rows, True
         return chosen

@@ -66,6 +66,15 @@ def test_hessians_are_taken_again_where_passes_come_no_nearer(falls, rng):
     assert len(again) <= MANY_PASSES // KNOWN
 
 
+def test_hessians_are_not_taken_again_for_the_last_passes(rng):
+    """However many passes there were since the last ones."""
+    X = rng.normal(size=(4000, 40))
+    n_iter = np.arange(MANY_PASSES)
+    lefts = np.maximum(np.exp(1.5 * (MANY_PASSES - n_iter)), 1.0)
+    _, *again = hessians_taken(X, lefts, max_iter=100)
+    assert all(MANY_PASSES - n > KNOWN for n in again)
+
+
 def test_shared_hessians_of_all_of_few_rows_are_not_taken_twice(rng):
     few, many = (rng.normal(size=(n_rows, 20)) for n_rows in (200, 2000))
     found = [
