@@ -31,6 +31,7 @@ from gpuml.compose._target_codes import (
     level_sums,
 )
 from gpuml.data import Folds, Split, row_indices, take
+from gpuml.designs.dense import side_by_side
 from gpuml.pipeline._from_rows import targets
 from gpuml.resampling.keys import value_key
 from gpuml.resampling.stand_ins import refuse
@@ -171,7 +172,7 @@ def made_key(branch: Branch) -> Any:
 
 
 def _beside(table, numbers, codes) -> Table:
-    place, xp = table.place, table.place.xp
+    place = table.place
     own = (move(column, place) for column in numbers.columns)
     coded = ((move(narrow(codes, len(levels)), place), levels) for codes, levels in codes.columns)
     more = make_table(own, len(numbers.columns), coded, table.n_rows, place)
@@ -179,8 +180,8 @@ def _beside(table, numbers, codes) -> Table:
     return replace(
         table,
         merged=merged,
-        numbers=xp.concat([table.numbers, more.numbers], axis=1),
-        holes=xp.concat([table.holes, more.holes], axis=1),
+        numbers=side_by_side([table.numbers, more.numbers], place),
+        holes=side_by_side([table.holes, more.holes], place),
         with_holes=np.concatenate([table.with_holes, more.with_holes + table.numbers.shape[1]]),
         typical=np.concatenate([table.typical, more.typical]),
         codes=table.codes + more.codes,

@@ -124,14 +124,14 @@ class Coded(Design):
         xp, each = self.place.xp, self._each
         grid: list[list[Any]] = [[None] * len(each) for _ in each]
         pairs = [(one, other) for i, one in enumerate(each) for other in each[:i]]
-        by_pairs = iter(_by_pairs(pairs, weights))
-        for i, one in enumerate(each):
+        by_pairs, by_one = iter(_by_pairs(pairs, weights)), self.sums(weights)
+        ends = accumulate(self.n_levels)
+        for i, (one, end) in enumerate(zip(each, ends, strict=True)):
             for j in range(i):
                 grid[i][j] = next(by_pairs)
                 grid[j][i] = xp.matrix_transpose(grid[i][j])
-            sums = one.sums(weights)
-            eye = xp.eye(one.shape[1], dtype=xp.float64, device=device_of(sums))
-            grid[i][i] = sums[:, :, None] * eye
+            eye = xp.eye(one.shape[1], dtype=xp.float64, device=device_of(by_one))
+            grid[i][i] = by_one[:, end - one.shape[1] : end, None] * eye
         if len(each) == 1:
             return grid[0][0]
         return xp.concat([xp.concat(row, axis=2) for row in grid], axis=1)

@@ -12,7 +12,7 @@ from gpuml._arrays import Array, Place, device_of, is_numpy, namespace
 from gpuml.designs._coded_gpu import Slots
 from gpuml.designs.base import Block, Design
 from gpuml.designs.coded import Coded, CodedBlock
-from gpuml.designs.dense import Dense, DenseBlock
+from gpuml.designs.dense import Dense, DenseBlock, side_by_side
 
 
 @dataclass(frozen=True)
@@ -172,7 +172,7 @@ class Columns(Design):
             return flat, None
         everything = slice(0, self.shape[0])
         found = [flat[i].block(everything).dense() for i in dense]
-        one = Dense(self.place.xp.concat(found, axis=1), self.place)
+        one = Dense(side_by_side(found, self.place), self.place)
         others = [i for i in range(len(flat)) if i not in dense]
         columns = Columns(tuple(flat)).columns
         given = np.concatenate([np.arange(self.shape[1])[columns[i]] for i in [*dense, *others]])

@@ -1,5 +1,6 @@
 """Rows in an array."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -7,6 +8,16 @@ from typing import Any
 from gpuml._arrays import Array, Place, itemsize, move, namespace
 from gpuml._arrays.ops import column_sums, zeros
 from gpuml.designs.base import Design
+
+
+def side_by_side(parts: Sequence[Array], place: Place) -> Array:
+    """The columns of arrays (n, p); on a GPU, the numbers of a column are side by side in memory.
+
+    Kernels there read one column after the other, and products do not mind.
+    """
+    if place.is_host:
+        return place.xp.concat(parts, axis=1)
+    return place.xp.concat([part.T for part in parts], axis=0).T
 
 
 @dataclass(frozen=True)
@@ -48,7 +59,7 @@ class Dense(Design):
     def sample(self, rows: slice) -> "Dense":
         """Some of the rows, in float64."""
         xp = self.at.xp
-        return replace(self, X=xp.astype(move(self.X[rows, ...], self.at), xp.float64))
+        return replace(self, X=xp.astype(move(self.X[rows, ...], self.at), xp.float64, copy=False))
 
     def column_sums(self) -> Array:
         """Sums (p,) of the columns, float64."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from gpuml._arrays import Array, move
 from gpuml._arrays.ops import column_sums
 from gpuml.designs.base import Design
-from gpuml.designs.dense import Dense, DenseBlock
+from gpuml.designs.dense import Dense, DenseBlock, side_by_side
 
 
 @dataclass(frozen=True)
@@ -27,12 +27,12 @@ class Flagged(Dense):
         """Some consecutive rows."""
         X, flags = (move(a[rows, ...], self.at) for a in (self.X, self.flags))
         xp = self.at.xp
-        return DenseBlock(rows, xp.concat([X, xp.astype(flags, X.dtype)], axis=1))
+        return DenseBlock(rows, side_by_side([X, xp.astype(flags, X.dtype)], self.at))
 
     def sample(self, rows: slice) -> "Flagged":
         """Some of the rows, in float64."""
         X, flags = (move(a[rows, ...], self.at) for a in (self.X, self.flags))
-        return replace(self, X=self.at.xp.astype(X, self.at.xp.float64), flags=flags)
+        return replace(self, X=self.at.xp.astype(X, self.at.xp.float64, copy=False), flags=flags)
 
     def column_sums(self) -> Array:
         """Sums (p + h,) of the columns, float64."""

@@ -25,6 +25,7 @@ from gpuml._arrays import (
 )
 from gpuml.data import Batch, Rows, take
 from gpuml.designs import Coded, Columns, Dense, Design, Flagged
+from gpuml.designs.dense import side_by_side
 from gpuml.solvers.numbered_rows import NumberedBatch
 from gpuml.solvers.shifts import atom_shifts
 
@@ -151,7 +152,8 @@ class Table:
         """The columns side by side, numbers less a shift (p,), without levels kept apart."""
         numbers, place = self.numbers, self.place
         if shift is not None:
-            numbers = numbers - move(shift[: numbers.shape[1]], place)
+            own = move(shift[: numbers.shape[1]], place)
+            numbers = (numbers.T - own[:, None]).T  # as columns are in memory
         parts: list[Design] = []
         near = [number for number in range(len(self.codes)) if number not in self.apart]
         if self.holes.shape[1]:
@@ -299,7 +301,7 @@ def make_table(
     They are asked for one after the other, so that no more than one is held as it is given.
     """
     xp, there = place.xp, {"device": place.device}
-    values = xp.empty((n_rows, n_numbers), dtype=xp.float64, **there)
+    values = side_by_side([xp.empty((n_rows, n_numbers), dtype=xp.float64, **there)], place)
     typical, holes = np.zeros(n_numbers), {}
     for number, given in enumerate(numbers):
         hole = xp.isnan(given)
@@ -315,7 +317,7 @@ def make_table(
     narrowed = [(narrow(codes, len(levels)), levels) for codes, levels in coded]
     return Table(
         numbers=values,
-        holes=xp.stack([*holes.values()], axis=1) if holes else no_holes,
+        holes=side_by_side([a[:, None] for a in holes.values()], place) if holes else no_holes,
         with_holes=np.asarray([*holes], dtype=np.int64),
         typical=typical,
         codes=tuple(codes for codes, _ in narrowed),
