@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 
 from gpuml._arrays import labels as _labels
@@ -68,7 +67,7 @@ MISSING = {
     "list": lambda y: [np.nan, *y],
     "pandas.NA": lambda y: pd.Series([pd.NA, *y], dtype="string"),
     "categories": lambda y: pd.Series([None, *y], dtype="category"),
-    "polars": lambda y: pl.Series([None, *y]),
+    "polars": lambda y: pytest.importorskip("polars").Series([None, *y]),
 }
 
 
