@@ -140,6 +140,11 @@ class Batch(Aligned):
         return self.n_features
 
     @property
+    def multiplied(self) -> tuple[int, int] | None:
+        """How many rows and columns products have, of batches read block by block; else None."""
+        return None
+
+    @property
     def n_classes(self) -> int:
         """The number of classes; 0 if the target has no labels."""
         return 0 if self.classes is None else self.classes.shape[0]
@@ -223,8 +228,9 @@ class Folds:
 
     @property
     def sizes(self) -> tuple[int, int]:
-        """How many rows there are, and columns of [X, y, 1]."""
-        return self.batch.n_rows, self.n_features + self.batch.y.shape[1] + 1
+        """Rows, and columns of [X, y, 1], that products take at a time: all, unless in blocks."""
+        n_rows, n_features = self.batch.multiplied or (self.batch.n_rows, self.n_features)
+        return n_rows, n_features + self.batch.y.shape[1] + 1
 
     @cached_property
     def partitions(self) -> tuple[Partition, ...]:

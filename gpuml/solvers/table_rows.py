@@ -209,6 +209,12 @@ class TableBatch(NumberedBatch):
         return 2**14 if self.work.is_host else 2**20
 
     @property
+    def multiplied(self) -> tuple[int, int]:
+        """Rows of a block, and columns of numbers; of codes there are sums only."""
+        table = self.table
+        return self.rows_at_once, table.numbers.shape[1] + table.holes.shape[1]
+
+    @property
     def n_features(self) -> int:
         """The number of columns of the design, without levels kept apart."""
         return self.table.n_columns
