@@ -120,8 +120,10 @@ class CalibratedClassifierCV(Travels, sk.CalibratedClassifierCV):
             fit_params_of(self, estimator, sample_weight, fit_params),
             self.n_jobs,
         )
+        # scikit-learn's warnings and errors tell the name of the class.
+        named = type(type(estimator).__name__, (Numbered,), {})
         changes = {
-            "estimator": Numbered(estimator, X, rehearsed),
+            "estimator": named(estimator, X, rehearsed),
             "cv": rehearsed,
             "ensemble": not frozen if self.ensemble == "auto" else self.ensemble,
             "n_jobs": None,

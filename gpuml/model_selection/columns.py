@@ -37,10 +37,10 @@ class ByColumn:
         changes = {"estimator": Later(self.estimator), "n_jobs": None}
         run_around(self, self._theirs.fit, changes, X, *given, **params)
         self.estimators_, self.plan_ = fitted_later(self.estimators_, self.n_jobs)
-        seen = vars(self.estimators_[0])
-        vars(self).update(
-            {n: seen[n] for n in ("n_features_in_", "feature_names_in_") if n in seen}
-        )
+        first = self.estimators_[0]
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(first, name):  # a property, where models are pipelines
+                setattr(self, name, getattr(first, name))
         return self
 
     def _asked(self, method: str, X: Any) -> Any:

@@ -14,6 +14,7 @@ from sklearn import model_selection as selection
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import KFold, ShuffleSplit
+from sklearn.pipeline import make_pipeline as their_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gpuml
@@ -359,6 +360,25 @@ def test_what_is_in_the_way_is_said():
     assert "takes no sample weights" in str(
         BaggingRegressor(make_pipeline(StandardScaler(), Ridge())).fit(X, NUMBERS).plan_
     )
+
+
+@pytest.mark.parametrize("pipeline", [make_pipeline, their_pipeline])
+def test_features_of_pipelines_inside_are_those_of_the_whole(pipeline):
+    frame, inside = pd.DataFrame(X).add_prefix("x"), pipeline(StandardScaler(), LOGISTIC)
+    for kind, y in (
+        *((kind, CLASSES) for kind in (OneVsRestClassifier, OutputCodeClassifier)),
+        (MultiOutputClassifier, LABELS),
+    ):
+        model = kind(inside).fit(frame, y)
+        assert model.n_features_in_ == 5
+        assert list(model.feature_names_in_) == list(frame.columns)
+
+
+@pytest.mark.parametrize("joined", [True, False])
+def test_a_warning_names_the_class_that_takes_no_weights(joined):
+    model = CalibratedClassifierCV(make_pipeline(StandardScaler(), LOGISTIC), ensemble=joined)
+    with pytest.warns(UserWarning, match="Since Pipeline does not appear to accept sample_weight"):
+        model.fit(X, TWO, sample_weight=WEIGHT)
 
 
 def test_what_is_fitted_is_not_fitted_again():
