@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gpuml._arrays import as_array, is_foreign
+from gpuml._sklearn import _fit_context
 from gpuml.model_selection.numbered import Numbered, ask_parts
 from gpuml.model_selection.parts import Later, fitted_later, host_target, run_around, taken_apart
 
@@ -31,6 +32,7 @@ class ByColumn:
     estimators_: Any
     n_jobs: int | None
 
+    @_fit_context(prefer_skip_nested_validation=False)
     def _fit_columns(self, X: Any, y: Any, *args: Any, **params: Any) -> Any:
         X = taken_apart(X)
         given = [host_target(value) for value in (y, *args)]
