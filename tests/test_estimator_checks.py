@@ -17,6 +17,7 @@ from gpuml.feature_selection import (
     SelectPercentile,
     VarianceThreshold,
 )
+from gpuml.gaussian_process import GaussianProcessClassifier, GaussianProcessRegressor
 from gpuml.kernel_approximation import (
     AdditiveChi2Sampler,
     Nystroem,
@@ -24,6 +25,7 @@ from gpuml.kernel_approximation import (
     RBFSampler,
     SkewedChi2Sampler,
 )
+from gpuml.kernel_ridge import KernelRidge
 from gpuml.linear_model import (
     ARDRegression,
     BandedRidge,
@@ -122,6 +124,7 @@ REGRESSORS = [
     QuantileRegressor(alpha=0.01),
     LinearSVR(),
     LinearSVR(loss="squared_epsilon_insensitive", tol=1e-9),
+    *(KernelRidge(), GaussianProcessRegressor()),
     GridSearchCV(PoissonRegressor(), GRID),
     GridSearchCV(Ridge(), GRID),
     GridSearchCV(Lasso(), GRID),
@@ -146,6 +149,7 @@ CLASSIFIERS = [
     LinearSVC(tol=1e-9),
     LinearSVC(loss="hinge"),
     LinearSVC(penalty="l1", tol=1e-9),
+    GaussianProcessClassifier(),
     GridSearchCV(LogisticRegression(), CLASS_GRID),
     GridSearchCV(RidgeClassifier(), GRID),
     RandomizedSearchCV(LogisticRegression(), CLASS_GRID, n_iter=2, random_state=0),

@@ -22,16 +22,17 @@ PACKAGES = {
     "decomposition": 1,
     "linear_model": 120,
     "naive_bayes": 90,
-    "svm": 20,
+    "svm": 125,
     "calibration": 110,
-    "cluster": 20,
+    "cluster": 590,
     "gaussian_process": 440,
     "kernel_approximation": 30,
     "kernel_ridge": 9,
     "mixture": 150,
     "multiclass": 60,
     "multioutput": 60,
-    "ensemble": 265,
+    "ensemble": 630,
+    "neighbors": 1040,
 }
 
 

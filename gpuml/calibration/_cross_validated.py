@@ -10,7 +10,7 @@ from sklearn.preprocessing import LabelEncoder
 
 from gpuml._arrays import as_array, is_foreign
 from gpuml._persistence.travel import Travels
-from gpuml._sklearn import _num_samples, _routing_enabled
+from gpuml._sklearn import _fit_context, _num_samples, _routing_enabled
 from gpuml.model_selection.numbered import (
     Numbered,
     Rehearsed,
@@ -84,6 +84,7 @@ class CalibratedClassifierCV(Travels, sk.CalibratedClassifierCV):
            [0.97, 0.03]])
     """
 
+    @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X, y, sample_weight=None, **fit_params) -> Self:
         """Fit models on training sets, and calibrators on their predictions for held-out rows.
 
@@ -120,8 +121,10 @@ class CalibratedClassifierCV(Travels, sk.CalibratedClassifierCV):
             fit_params_of(self, estimator, sample_weight, fit_params),
             self.n_jobs,
         )
+        # scikit-learn's warnings and errors tell the name of the class.
+        named = type(type(estimator).__name__, (Numbered,), {})
         changes = {
-            "estimator": Numbered(estimator, X, rehearsed),
+            "estimator": named(estimator, X, rehearsed),
             "cv": rehearsed,
             "ensemble": not frozen if self.ensemble == "auto" else self.ensemble,
             "n_jobs": None,

@@ -20,6 +20,7 @@ from gpuml.linear_model._class_models import class_counts
 from gpuml.linear_model._classifier import ProbabilityClassifier
 from gpuml.linear_model._input import class_batch
 from gpuml.linear_model._models import ClassModels
+from gpuml.resampling.stand_ins import refuse
 
 
 class LinearDiscriminantAnalysis(ProbabilityClassifier, OnePass, sk.LinearDiscriminantAnalysis):
@@ -211,13 +212,13 @@ class LinearDiscriminantAnalysis(ProbabilityClassifier, OnePass, sk.LinearDiscri
 
     def multifit(self, folds, candidates, advance=None, start=None):
         """Fit every candidate on the training part of every split; see `LinearEstimator`."""
-        batch = folds.batch
-        if batch.n_rows == batch.n_classes:
-            raise ValueError(
-                "The number of samples must be more than the number of classes. "
-                f"Got n_samples = {batch.n_rows}, each of a class of its own."
-            )
         counts = class_counts(folds)
+        alone = np.flatnonzero(counts.sum(axis=1) == counts.shape[1]).tolist()
+        why = (
+            "The number of samples must be more than the number of classes. "
+            f"Got n_samples = {counts.shape[1]}, each of a class of its own."
+        )
+        refuse(dict.fromkeys(alone, why), folds.n_splits)
         if counts.shape[1] < 2:
             raise ValueError("The number of classes has to be greater than one; got 1 class.")
         described = describe_rows(self, folds, advance, by_features=True)

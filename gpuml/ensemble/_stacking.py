@@ -7,10 +7,12 @@ from sklearn import ensemble as sk
 from sklearn.base import is_classifier
 from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length
 
 from gpuml._arrays import as_array, is_foreign, move, namespace, place_of
 from gpuml._persistence.travel import Travels
-from gpuml._sklearn import _routing_enabled
+from gpuml._sklearn import _fit_context, _routing_enabled
 from gpuml.linear_model import LogisticRegression, RidgeCV
 from gpuml.model_selection.candidates import Plan
 from gpuml.model_selection.numbered import InCpuMemory, Numbered, Rehearsed, ask_parts, numbers_of
@@ -45,6 +47,7 @@ class _Stacking(Travels):
         """The targets that the models are fitted to."""
         return y
 
+    @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X, y, **fit_params) -> Self:
         """Fit all models, and the final estimator to their predictions for held-out rows.
 
@@ -66,6 +69,7 @@ class _Stacking(Travels):
             For input that scikit-learn's class rejects.
         """
         X, y = taken_apart(X), host_target(y)
+        check_consistent_length(X, y)
         fit_params = {name: host_target(value) for name, value in fit_params.items()}
         rehearsed: list[Rehearsed] = []
         stand_ins = []
@@ -234,6 +238,7 @@ class StackingClassifier(_Stacking, sk.StackingClassifier):
         return LogisticRegression()
 
     def _targets(self, y):
+        check_classification_targets(y)
         labels = np.asarray(y)
         if labels.ndim == 2 and labels.shape[1] > 1:
             columns = [np.unique(column, return_inverse=True)[1] for column in labels.T]

@@ -201,9 +201,10 @@ class LabelStack(ClassStack):
     def decision(self, X: Array, split: int, candidates: slice) -> Array:
         """Columns (C, m, k) for rows X (m, p) from which labels and probabilities follow.
 
-        With two classes, the difference of both columns is f, and their sum is the probability of
-        the second class. With more classes, each column holds the probabilities of a class against
-        the rest, or its votes with "one_vs_one".
+        With two classes, the second column is the probability of the second class, and the first
+        one is larger or smaller by 1: f may be too close to 0 to change a probability. With more
+        classes, each column holds the probabilities of a class against the rest, or its votes with
+        "one_vs_one".
         """
         train, xp = self.folds.splits[split].train, namespace(X)
         X, own = doubles(X), shared_pairs(self.folds).part(train)
@@ -224,7 +225,7 @@ class LabelStack(ClassStack):
         if self.folds.batch.n_classes > 2:
             voted = any(model.multi_class == "one_vs_one" for model in self.models)
             return None if voted else summing_to_one(decision)
-        second = decision[..., 0] + decision[..., 1]
+        second = decision[..., 1]
         return namespace(decision).stack([1.0 - second, second], axis=-1)
 
 
@@ -248,7 +249,8 @@ def _columns(answers, model, n_classes):
     means, shares = zip(*answers, strict=True)
     xp = namespace(means[0])
     if n_classes == 2:
-        return 0.5 * xp.stack([shares[0] - means[0], shares[0] + means[0]], axis=-1)
+        step = xp.where(means[0] > 0, -xp.ones_like(means[0]), xp.ones_like(means[0]))
+        return xp.stack([shares[0] + step, shares[0]], axis=-1)
     shares = xp.stack(shares, axis=-1)
     if model.multi_class == "one_vs_rest":
         return shares
@@ -259,12 +261,6 @@ def votes_of(means: Array, shares: Array, n_classes: int) -> Array:
     """Votes (m, k) from the means and probabilities (m, pairs) of each pair of classes."""
     found = _ovr_decision_function(to_host(means > 0).astype(int), to_host(shares), n_classes)
     return move(found, place_of(means))
-
-
-def likeliest(shares: Array) -> Array:
-    """Codes of the largest of shares (..., k); of equal ones the last, as in scikit-learn."""
-    xp, k = namespace(shares), shares.shape[-1]
-    return k - 1 - xp.argmax(xp.flip(shares, axis=-1), axis=-1)
 
 
 def summing_to_one(shares: Array) -> Array:

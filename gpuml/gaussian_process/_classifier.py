@@ -28,7 +28,6 @@ from gpuml.gaussian_process._class_models import (
     class_attributes,
     fitted_labels,
     fitted_problems,
-    likeliest,
     summing_to_one,
     votes_of,
 )
@@ -244,7 +243,7 @@ class GaussianProcessClassifier(OfKernel, sk.GaussianProcessClassifier):
             [(mean,)] = self._asked(X, "latent_mean")
             codes = namespace(mean).astype(mean > 0, namespace(mean).int64)
         elif self.multi_class == "one_vs_rest":
-            codes = likeliest(self._shares(X))
+            codes = namespace(X).argmax(self._shares(X), axis=1)
         else:
             codes = self._voted(X)
         return labels_at(self.classes_, codes)

@@ -169,8 +169,9 @@ def _common_noise(kernel: sk.Kernel, X: Array) -> float | None:
 def _solved(folds, kernel, noise, models):
     """Fits of estimators with one kernel and no optimiser, on all splits together.
 
-    The systems are solved for y and for a column of ones, which give the solution for y minus any
-    mean.
+    The systems are solved for ``y - middle`` and for a column of ones, which give the solution for
+    y minus any mean. The middle is the median of y: no wild value moves it, and means are close to
+    it, so that few digits cancel.
     """
     batch, pairs = folds.batch, shared_pairs(folds)
     xp, y = namespace(pairs.X), doubles(move(batch.y, batch.work))
@@ -179,9 +180,10 @@ def _solved(folds, kernel, noise, models):
     counts = split_weights(folds)
     ones = xp.ones_like(y[:, :1])
     weight = ones.T if counts is None else doubles(counts)
-    sides = y
+    sides, middle = y, 0.0
     if any(model.normalize_y for model in models):
-        sides = xp.concat([y, ones], axis=1)
+        middle = xp.sort(y, axis=0)[y.shape[0] // 2, :]
+        sides = xp.concat([y - middle, ones], axis=1)
     alphas = np.asarray([[np.ravel(model.alpha)[0] + noise] for model in models], dtype=float)
     solved = solve_penalties(Systems(K, xp.sqrt(weight), sides), alphas)
     if not np.isfinite(solved.conditions).all():
@@ -189,12 +191,13 @@ def _solved(folds, kernel, noise, models):
             f"The kernel, {kernel}, is not returning a positive definite matrix. Try gradually "
             "increasing the 'alpha' parameter of your GaussianProcessRegressor estimator."
         )
-    means = weight @ y / xp.sum(weight, axis=1)[:, None]  # (S, t)
     t, found = y.shape[1], []
+    means = weight @ sides[:, :t] / xp.sum(weight, axis=1)[:, None]  # (S, t)
     for c, model in enumerate(models):
-        dual, mean = solved.dual[c, :, :, :t], 0.0 * means
-        if model.normalize_y:
-            dual, mean = dual - solved.dual[c, :, :, t:] * means[:, None, :], means
+        dual, shift = solved.dual[c, :, :, :t], means if model.normalize_y else 0.0 * means - middle
+        if sides.shape[1] > t:
+            dual = dual - solved.dual[c, :, :, t:] * shift[:, None, :]
+        mean = shift + middle
         found.append([Fit(kernel, dual[s, ...], mean[s, ...]) for s in range(folds.n_splits)])
     return found
 

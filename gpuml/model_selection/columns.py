@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gpuml._arrays import as_array, is_foreign
+from gpuml._sklearn import _fit_context
 from gpuml.model_selection.numbered import Numbered, ask_parts
 from gpuml.model_selection.parts import Later, fitted_later, host_target, run_around, taken_apart
 
@@ -31,16 +32,17 @@ class ByColumn:
     estimators_: Any
     n_jobs: int | None
 
+    @_fit_context(prefer_skip_nested_validation=False)
     def _fit_columns(self, X: Any, y: Any, *args: Any, **params: Any) -> Any:
         X = taken_apart(X)
         given = [host_target(value) for value in (y, *args)]
         changes = {"estimator": Later(self.estimator), "n_jobs": None}
         run_around(self, self._theirs.fit, changes, X, *given, **params)
         self.estimators_, self.plan_ = fitted_later(self.estimators_, self.n_jobs)
-        seen = vars(self.estimators_[0])
-        vars(self).update(
-            {n: seen[n] for n in ("n_features_in_", "feature_names_in_") if n in seen}
-        )
+        first = self.estimators_[0]
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(first, name):  # a property, where models are pipelines
+                setattr(self, name, getattr(first, name))
         return self
 
     def _asked(self, method: str, X: Any) -> Any:

@@ -224,9 +224,22 @@ def _parts(members, stage, task) -> Mapping[str, Any]:
         raise OwnKernels("return_estimator=True needs models fitted to rows")
     if _routing_enabled() and (fold.test_score_params or fold.train_score_params):
         raise OwnKernels("metadata is routed to scorers")
+    if any(_drops_rows(member.fit_params.get("sample_weight")) for member in members):
+        raise OwnKernels(
+            "libsvm drops rows of no weight, and then reads other rows of a kernel; leave out rows "
+            "whose sample_weight is 0"
+        )
     alone = all(member.assemble is None for member in members)
     rows = {"test": fold.X_test, "train": fold.X_train} if alone else stage.seen
     return {name: rows[name] for name in ("test", "train")[: 1 + task.return_train_score]}
+
+
+def _drops_rows(weight):
+    """Whether libsvm trains without some rows, so that `support_` no longer counts all of them."""
+    if weight is None:
+        return False
+    weight = np.asarray(weight)
+    return weight.dtype.kind not in "biuf" or not bool((weight > 0).all())
 
 
 def _rows(X):

@@ -147,7 +147,7 @@ class Numbered(StandIn):
         return self.known
 
     def __sklearn_clone__(self) -> "Numbered":
-        return Numbered(self.estimator, self.X, self.rehearsed)
+        return type(self)(self.estimator, self.X, self.rehearsed)
 
     def noted(self, X: Any, y: Any = None, **params: Any) -> "Numbered":
         """Look up the model of these training rows."""

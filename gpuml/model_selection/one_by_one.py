@@ -191,8 +191,12 @@ def finish(rows: Any) -> None:
 
 
 def private_rows(rows: Any, step: Any) -> Any:
-    """Rows for a step: a copy if it works in place and the rows are not read-only."""
-    if isinstance(rows, np.ndarray) or not hasattr(step, "get_params"):
+    """Rows for a step: a copy if it works in place and the rows are shared.
+
+    Read-only arrays are. Not every step that works in place copies these itself: `KMeans` fails.
+    """
+    mine = isinstance(rows, np.ndarray) and rows.flags.writeable
+    if mine or not hasattr(step, "get_params"):
         return rows
     in_place = any(
         value is False and name.rpartition("__")[2] in ("copy", "copy_X", "copy_x")

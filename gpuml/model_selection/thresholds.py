@@ -6,6 +6,7 @@ from sklearn import model_selection as sk
 
 from gpuml._arrays import as_array, is_foreign
 from gpuml._persistence.travel import Travels
+from gpuml._sklearn import _fit_context
 from gpuml.model_selection.numbered import Numbered, Rehearsed, ask_parts, numbers_of
 from gpuml.model_selection.parts import fit_params_of, host_target, run_around, taken_apart
 
@@ -156,6 +157,7 @@ class TunedThresholdClassifierCV(_Threshold, sk.TunedThresholdClassifierCV):
 
     _theirs = sk.TunedThresholdClassifierCV
 
+    @_fit_context(prefer_skip_nested_validation=False)
     def fit(self, X, y, **params) -> Self:
         """Fit the models of the training sets, and find the threshold.
 

@@ -14,9 +14,11 @@ from sklearn import model_selection as selection
 from sklearn.base import clone
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import KFold, ShuffleSplit
+from sklearn.pipeline import make_pipeline as their_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gpuml
+from gpuml._sklearn import InvalidParameterError
 from gpuml.calibration import CalibratedClassifierCV
 from gpuml.ensemble import (
     BaggingClassifier,
@@ -63,6 +65,15 @@ RIDGE = [("one", Ridge(1.0)), ("many", Ridge(100.0)), ("none", "drop")]
 THEIR_RIDGE = [("one", sk.Ridge(1.0)), ("many", sk.Ridge(100.0)), ("none", "drop")]
 TWO_MODELS = [("logistic", LOGISTIC), ("ridge", RidgeClassifier())]
 THEIR_TWO = [("logistic", THEIRS), ("ridge", sk.RidgeClassifier())]
+
+# Classes that take a number of workers, and a target.
+AROUND = {
+    **{kind.__name__: (kind, CLASSES) for kind in (OneVsRestClassifier, OutputCodeClassifier)},
+    **{kind.__name__: (kind, TWO) for kind in (CalibratedClassifierCV, TunedThresholdClassifierCV)},
+    **{kind.__name__: (kind, LABELS) for kind in (MultiOutputClassifier, MultiOutputRegressor)},
+    "StackingClassifier": (StackingClassifier, CLASSES),
+    "OneVsOneClassifier": (OneVsOneClassifier, CLASSES),
+}
 
 # Torch's own arrays take as long as all others together.
 LIBRARIES = [
@@ -359,6 +370,43 @@ def test_what_is_in_the_way_is_said():
     assert "takes no sample weights" in str(
         BaggingRegressor(make_pipeline(StandardScaler(), Ridge())).fit(X, NUMBERS).plan_
     )
+
+
+@pytest.mark.parametrize("pipeline", [make_pipeline, their_pipeline])
+def test_features_of_pipelines_inside_are_those_of_the_whole(pipeline):
+    frame, inside = pd.DataFrame(X).add_prefix("x"), pipeline(StandardScaler(), LOGISTIC)
+    for kind, y in (
+        *((kind, CLASSES) for kind in (OneVsRestClassifier, OutputCodeClassifier)),
+        (MultiOutputClassifier, LABELS),
+    ):
+        model = kind(inside).fit(frame, y)
+        assert model.n_features_in_ == 5
+        assert list(model.feature_names_in_) == list(frame.columns)
+
+
+@pytest.mark.parametrize("joined", [True, False])
+def test_a_warning_names_the_class_that_takes_no_weights(joined):
+    model = CalibratedClassifierCV(make_pipeline(StandardScaler(), LOGISTIC), ensemble=joined)
+    with pytest.warns(UserWarning, match="Since Pipeline does not appear to accept sample_weight"):
+        model.fit(X, TWO, sample_weight=WEIGHT)
+
+
+@pytest.mark.parametrize("name", AROUND)
+def test_wrong_parameters_are_errors_of_their_own(name):
+    # All fits are made without workers of scikit-learn's, whose number is checked as well.
+    kind, y = AROUND[name]
+    model = kind(TWO_MODELS if name.startswith("Stacking") else LOGISTIC, n_jobs="two")
+    with pytest.raises(InvalidParameterError, match=f"'n_jobs' parameter of {kind.__name__}"):
+        model.fit(X, y)
+    with pytest.raises(ValueError, match=r"inconsistent|\[240, 2\d\d\]"):
+        model.set_params(n_jobs=None).fit(X, np.concatenate([y, y[:20]]))
+
+
+def test_stacks_and_what_they_cannot_stack():
+    with pytest.raises(InvalidParameterError, match="'estimators' parameter of StackingClassifier"):
+        StackingClassifier(7).fit(X, CLASSES)
+    with pytest.raises(ValueError, match="Unknown label type"):
+        StackingClassifier(TWO_MODELS).fit(X, np.array([1, "a"] * 120, dtype=object))
 
 
 def test_what_is_fitted_is_not_fitted_again():

@@ -9,6 +9,7 @@ from sklearn.model_selection import GridSearchCV as TheirSearch
 from sklearn.pipeline import make_pipeline as their_pipeline
 from sklearn.preprocessing import StandardScaler as TheirScaler
 
+import gpuml.discriminant_analysis as own
 from gpuml import as_sklearn
 from gpuml._arrays import device_of
 from gpuml.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
@@ -255,3 +256,17 @@ def test_models_that_fail_where_they_are_asked_for_fail_alone(rng):
     for key in ("split0_train_accuracy", "split1_train_accuracy", "split1_test_neg_log_loss"):
         np.testing.assert_allclose(ours.cv_results_[key], theirs.cv_results_[key])
     assert np.isnan(ours.cv_results_["split1_test_accuracy"]).all()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.FitFailedWarning", "ignore:One or more")
+def test_splits_with_one_row_of_each_class_fail_alone(rng):
+    X, y = rng.normal(size=(12, 3)), np.arange(12) % 3
+    options = {"cv": [(np.arange(3), np.arange(3, 12)), (np.arange(9), np.arange(9, 12))]}
+    ours, theirs = (
+        kind(module.LinearDiscriminantAnalysis(), {"tol": [1e-4, 1e-2]}, refit=False, **options)
+        for kind, module in ((GridSearchCV, own), (TheirSearch, sk))
+    )
+    found, wanted = (search.fit(X, y).cv_results_ for search in (ours, theirs))
+    for key in ("split0_test_score", "split1_test_score"):
+        np.testing.assert_allclose(found[key], wanted[key])
+    assert np.isnan(found["split0_test_score"]).all()

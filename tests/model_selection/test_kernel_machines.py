@@ -102,6 +102,17 @@ def test_weights_of_rows_go_to_each_fit():
     assert KERNELS in str(search.plan_)
 
 
+@pytest.mark.parametrize("case", ["three classes", "pairs of classes", "nu", "numbers"])
+@pytest.mark.parametrize("behind", [None, StandardScaler()])
+def test_rows_of_no_weight_shift_no_support_vectors(case, behind):
+    # libsvm drops them and numbers the others anew: its predictions read other rows of a kernel.
+    machine, y, grid = CASES[case]
+    weight = np.where(np.arange(120) % 3 == 0, 0.0, WEIGHT)
+    name = "sample_weight" if behind is None else f"{type(machine).__name__.lower()}__sample_weight"
+    search, _ = compared(machine, y, grid, fit={name: weight}, behind=behind)
+    assert "libsvm drops rows of no weight" in str(search.plan_)
+
+
 def test_tables_and_float32_are_rows():
     compared(svm.SVC(), NAMES, RBF, X=pd.DataFrame(X).add_prefix("c"))
     compared(svm.SVC(), NAMES, RBF, X=X.astype(np.float32))

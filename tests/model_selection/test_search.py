@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import sklearn.linear_model as sk_linear
 import sklearn.model_selection as sk
+from sklearn import cluster as sk_cluster
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.datasets import load_diabetes, load_iris
 from sklearn.exceptions import FitFailedWarning
@@ -19,6 +20,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
 import gpuml
+from gpuml import cluster
 from gpuml._arrays import place_of
 from gpuml.data import resident_batches
 from gpuml.linear_model import LinearRegression, Ridge
@@ -467,6 +469,21 @@ def test_candidates_fitted_one_by_one_cannot_spoil_shared_rows(rng):
         search = GridSearchCV(InPlace(), {"shift": [0.0, 1.0]}, cv=cv, refit=False).fit(X, y)
         assert np.isfinite(search.cv_results_["mean_test_score"]).all()
         np.testing.assert_array_equal(X, original)
+
+
+@pytest.mark.parametrize("kind", [sk_cluster.KMeans, sk_cluster.BisectingKMeans, cluster.KMeans])
+@pytest.mark.parametrize("cv", [3, sk.KFold(3, shuffle=True, random_state=0)])
+def test_models_that_work_in_place_get_rows_of_their_own(rng, kind, cv):
+    # scikit-learn's k-means with copy_x=False fails on rows that are read-only.
+    X, _ = data(rng)
+    original, grid = X.copy(), {"n_clusters": [2, 3], "algorithm": ["elkan"]}
+    model = kind(copy_x=False, n_init=1, random_state=0)
+    found = GridSearchCV(model, grid, cv=cv, refit=False, error_score="raise").fit(X)
+    theirs = getattr(sk_cluster, kind.__name__)(n_init=1, random_state=0)
+    wanted = sk.GridSearchCV(theirs, grid, cv=cv, refit=False).fit(X)
+    for name in ("split0_test_score", "mean_test_score"):
+        np.testing.assert_allclose(found.cv_results_[name], wanted.cv_results_[name], rtol=1e-9)
+    np.testing.assert_array_equal(X, original)
 
 
 @pytest.mark.exhaustive
