@@ -156,10 +156,11 @@ def divided_obstacle(branches: Sequence[Branch], X: Any) -> str | None:
 
 
 def too_many_levels(n_levels: int) -> str:
-    """What to do about categories of files with so many levels."""
+    """What to do about categories with so many levels, of rows in files or on workers."""
     return (
-        f"the categories have {n_levels:,} levels, and files may have at most {MOST_LEVELS:,}; "
-        "give OneHotEncoder min_frequency or max_categories, or leave columns of many levels out"
+        f"the categories have {n_levels:,} levels, and sums over rows in files, or divided over "
+        f"workers, take at most {MOST_LEVELS:,}; give OneHotEncoder min_frequency or "
+        "max_categories, or leave columns of many levels out"
     )
 
 
