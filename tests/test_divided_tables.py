@@ -236,6 +236,13 @@ def refusal(steps, X, change=lambda piece: piece):
     return reason
 
 
+def test_as_many_levels_as_there_may_be(monkeypatch):
+    monkeypatch.setattr(tables, "MOST_LEVELS", 3)
+    X, y = FRAME[FEATURES], FRAME["price"].to_numpy()  # three towns, and holes
+    encoder = OneHotEncoder(handle_unknown="ignore")
+    check_alike(ColumnTransformer([("c", encoder, ["town"])]), Ridge(), {}, X, y)
+
+
 def test_too_many_levels(monkeypatch):
     monkeypatch.setattr(tables, "MOST_LEVELS", 100)
     reason = refusal(ColumnTransformer([("c", OneHotEncoder(), ["size"])]), FRAME[FEATURES])

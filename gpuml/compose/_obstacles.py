@@ -32,6 +32,8 @@ from gpuml.pipeline._union import wants_frame
 from gpuml.resampling.multifit import STEPS, ours_of, step_words
 from gpuml.solvers.table_rows import MOST_LEVELS
 
+# That a reason names.
+MOST_COLUMNS = 10
 # Affine steps that sparse rows allow, unless they centre.
 OF_SPARSE = ("MaxAbsScaler", "TruncatedSVD")
 
@@ -168,8 +170,10 @@ def _leaf_obstacle(leaf):
     """Why steps of some columns need all rows of these in one place."""
     if leaf.kind == "made":
         names = " and ".join(type(step).__name__ for step in leaf.head) or "passthrough"
+        columns = ", ".join(map(str, leaf.columns[:MOST_COLUMNS]))
+        more = ", ..." if len(leaf.columns) > MOST_COLUMNS else ""
         return (
-            f"{names} of columns {list(leaf.columns)} is fitted to rows in memory; use "
+            f"{names} of columns [{columns}{more}] is fitted to rows in memory; use "
             "SimpleImputer and StandardScaler for numbers, and OneHotEncoder or OrdinalEncoder "
             "for categories"
         )

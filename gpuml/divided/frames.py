@@ -100,7 +100,8 @@ def _values(X: Any, layout: Any, table: Table) -> list[Any]:
             rows[j] = np.unique([missing.argmax(), missing.argmin()])
     of_codes = zip(layout.coded, most_levels(layout), table.codes, table.levels, strict=True)
     for j, most, codes, levels in of_codes:
-        if len(levels) > most:
+        n_holes = sum(value is None or value != value for value in levels[-2:].tolist())
+        if len(levels) - n_holes > most:
             raise NeedsAllRows(
                 f"Column {list(X.columns)[j] if hasattr(X, 'columns') else j!r} has more than "
                 f"{most:,} values, and codes of categories of divided rows pay off up to that; "

@@ -243,7 +243,7 @@ def why_not_divided(job: Job, header: Any = None) -> str | None:
 def _not_of_sums(table, header):
     try:
         return table.table_divided(header)
-    except ValueError as error:  # columns that X does not have: fits raise it
+    except REFUSALS as error:  # columns that X does not have, no transformers: fits raise it
         return str(error)
 
 

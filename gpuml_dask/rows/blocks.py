@@ -79,7 +79,9 @@ def describe(block: Any) -> Facts:
 
 def head_of(block: Any) -> Any:
     """A block without its rows if it is an array or a DataFrame that workers read as a table."""
-    return block[:0] if isinstance(block, np.ndarray) or library_of(block) == "pandas" else None
+    if library_of(block) == "pandas":
+        return block.iloc[:0]
+    return block[:0] if isinstance(block, np.ndarray) else None
 
 
 def is_frame(x: Any) -> bool:

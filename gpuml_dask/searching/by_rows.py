@@ -190,7 +190,8 @@ def _header(job, workers):
     """X without rows where workers find the levels of tables: CPUs, in the rows that they keep."""
     if gpus_for(workers, get_config()["device"], _n_bytes(job.X), on_gpu=False):
         return None
-    return job.X.header if isinstance(job.X, Placed) else head_of(job.X)
+    header = job.X.header if isinstance(job.X, Placed) else head_of(job.X)
+    return None if np.ndim(header) != 2 else header
 
 
 def _unread(job):

@@ -284,9 +284,35 @@ def test_too_many_levels_are_left_to_one_worker(client, by_rows):
     here, there = searches("ridge", [("l", ANY, ["number"])], client, cv=KFold(2))
     here.fit(X, y)
     there.fit(dd.from_pandas(X, npartitions=3), dd.from_pandas(y, npartitions=3))
-    assert "rows divided" not in str(there.plan_)
+    assert "rows whole: Column 'number' has more than 1,024 values" in str(there.plan_)
     found, expected = (each.cv_results_["mean_test_score"] for each in (there, here))
     np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_a_setting_that_needs_all_rows_says_so_of_its_group_alone(client, by_rows):
+    X, y = frame()
+    _, there = searches("ridge", [("n", SimpleImputer(), ["x", "z"]), ("l", ANY, NAMES)], client)
+    fills = [SimpleImputer(), SimpleImputer(strategy="most_frequent")]
+    there.set_params(param_grid={"columntransformer__n": fills})
+    there.fit(dd.from_pandas(X, npartitions=3), dd.from_pandas(y, npartitions=3))
+    here = SearchHere(there.estimator, there.param_grid).fit(X, y)
+    found, expected = (each.cv_results_["mean_test_score"] for each in (there, here))
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+    divided, whole = there.plan_.steps
+    assert divided.why == "all candidates together, rows divided"
+    assert "rows whole: SimpleImputer with strategy='most_frequent' of numbers" in whole.why
+
+
+@pytest.mark.parametrize("index", ["floats", "dates"])
+def test_whatever_the_index_is(client, by_rows, index):
+    X, y = frame()
+    dates = pd.date_range("2020", periods=N)
+    X.index = y.index = dates if index == "dates" else np.arange(N) / 7 - 5.0
+    here, there = searches("ridge", STEPS["means"][1:], client)
+    here.fit(X, y)
+    check_alike(there.fit(X, y), here, 1e-8)
+    there.fit(dd.from_pandas(X, npartitions=3), dd.from_pandas(y, npartitions=3))
+    check_alike(there, here, 1e-8)
 
 
 def test_chunks_that_are_computed_again_are_no_tables(client):
