@@ -15,7 +15,7 @@ from gpuml.model_selection.divided import DividedEvaluator, why_not_divided
 from gpuml.model_selection.evaluate import Evaluator, Job
 from gpuml.model_selection.one_by_one import Task
 from gpuml.pipeline import make_pipeline
-from gpuml.preprocessing import OneHotEncoder, StandardScaler
+from gpuml.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
 from gpuml.resampling.split import check_splitter, split_rows
 from tests.test_stored_tables import (
     CODED,
@@ -104,7 +104,7 @@ def test_pieces_of_a_frame_are_searched_as_the_frame(steps, model, grid, target)
 def test_splits_and_weights(cv, weighted):
     weight = FRAME["weight"].to_numpy() if weighted else None
     X, y = FRAME[FEATURES], FRAME["price"].to_numpy()
-    for steps in (STEPS["one-hot"], STEPS["medians"]):
+    for steps in (STEPS["one-hot"], STEPS["medians"], STEPS["modes"]):
         check_alike(steps, Ridge(), {"alpha": [0.1, 1.0]}, X, y, cv=cv, weight=weight)
 
 
@@ -282,8 +282,8 @@ def test_reasons_that_a_header_says():
     whole, _ = jobs(STEPS["one-hot"], Ridge(), X, y)
     assert why_not_divided(whole, X[:0]) is None
     assert "where all its rows are" in why_not_divided(whole)
-    filled = SimpleImputer(strategy="most_frequent")
-    whole, _ = jobs(ColumnTransformer([("n", filled, NUMBERS)]), Ridge(), X, y)
-    assert "set strategy='mean', 'median'" in why_not_divided(whole, X[:0])
+    scaled = make_pipeline(SimpleImputer(), MinMaxScaler())
+    whole, _ = jobs(ColumnTransformer([("n", scaled, NUMBERS)]), Ridge(), X, y)
+    assert "use StandardScaler" in why_not_divided(whole, X[:0])
     whole, _ = jobs(ColumnTransformer([CODED]), Ridge(), X, y)
     assert "not columns of the dataframe" in why_not_divided(whole, X[NUMBERS][:0])

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from sklearn.base import clone
-from sklearn.impute import SimpleImputer
 
 from gpuml._arrays import is_array, is_foreign
 from gpuml._arrays.frames import header_of, is_host_frame
@@ -21,7 +20,6 @@ from gpuml.compose._layout import (
     groups_levels,
     is_affine,
     is_made,
-    kind_of,
     lay_out,
     named,
     not_made,
@@ -177,13 +175,6 @@ def _leaf_obstacle(leaf):
             "SimpleImputer and StandardScaler for numbers, and OneHotEncoder or OrdinalEncoder "
             "for categories"
         )
-    imputers = [step for step in leaf.head if kind_of(step) is SimpleImputer]
-    for step in imputers if leaf.kind == "numbers" else ():
-        if step.strategy not in ("mean", "median", "constant"):
-            return (
-                f"SimpleImputer with strategy={step.strategy!r} of numbers needs all rows in "
-                "one place; set strategy='mean', 'median' or 'constant'"
-            )
     for name in ("min_frequency", "max_categories") if leaf.kind == "levels" else ():
         encoder = leaf.head[-1]
         theirs = not type(encoder).__module__.startswith("gpuml")

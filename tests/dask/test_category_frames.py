@@ -20,7 +20,7 @@ from gpuml.model_selection import GridSearchCV as SearchHere
 from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.one_by_one import Task
 from gpuml.pipeline import make_pipeline
-from gpuml.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler
+from gpuml.preprocessing import MinMaxScaler, OneHotEncoder, OrdinalEncoder, StandardScaler
 from gpuml.protocol import Group
 from gpuml_dask.model_selection import GridSearchCV
 from gpuml_dask.predict import predict, transform
@@ -148,6 +148,10 @@ STEPS = {
         ("n", SimpleImputer(strategy="constant", add_indicator=True), ["x", "z"]),
         ("l", filled(ANY, strategy="most_frequent"), NAMES),
     ],
+    "most frequent of numbers": [
+        ("n", filled(StandardScaler(), strategy="most_frequent"), NUMBERS),
+        ("l", ANY, ["kind"]),
+    ],
     "codes": [("n", "passthrough", ["x", "flag"]), ("l", CODES, [*NAMES, "street"])],
     "a column of holes": [
         ("n", SimpleImputer(keep_empty_features=True), ["x", "nothing"]),
@@ -244,7 +248,7 @@ def test_levels_that_training_parts_lack_are_refused_as_in_one_process(client, b
     ("steps", "says"),
     [
         ([("n", KBinsDiscretizer(quantile_method="linear"), ["x"])], "KBinsDiscretizer of columns"),
-        ([("n", SimpleImputer(strategy="most_frequent"), ["z"])], "set strategy='mean'"),
+        ([("n", filled(MinMaxScaler()), ["z"])], "MinMaxScaler is fitted to rows"),
         ([("l", ANY, ["no such"])], "not columns of the dataframe"),
     ],
 )
@@ -292,7 +296,7 @@ def test_too_many_levels_are_left_to_one_worker(client, by_rows):
 def test_a_setting_that_needs_all_rows_says_so_of_its_group_alone(client, by_rows):
     X, y = frame()
     _, there = searches("ridge", [("n", SimpleImputer(), ["x", "z"]), ("l", ANY, NAMES)], client)
-    fills = [SimpleImputer(), SimpleImputer(strategy="most_frequent")]
+    fills = [SimpleImputer(), filled(MinMaxScaler())]
     there.set_params(param_grid={"columntransformer__n": fills})
     there.fit(dd.from_pandas(X, npartitions=3), dd.from_pandas(y, npartitions=3))
     here = SearchHere(there.estimator, there.param_grid).fit(X, y)
@@ -300,7 +304,7 @@ def test_a_setting_that_needs_all_rows_says_so_of_its_group_alone(client, by_row
     np.testing.assert_allclose(found, expected, rtol=1e-9)
     divided, whole = there.plan_.steps
     assert divided.why == "all candidates together, rows divided"
-    assert "rows whole: SimpleImputer with strategy='most_frequent' of numbers" in whole.why
+    assert "rows whole: MinMaxScaler is fitted to rows in memory" in whole.why
 
 
 @pytest.mark.parametrize("index", ["floats", "dates"])
