@@ -143,7 +143,7 @@ def _as_table(piece: tuple[Share, Table], known: Table, place: Place) -> Share:
         found = [_holes_of(own, column) for column in known.with_holes]
         each = [none if hole is None else hole for hole in found]
         for column, hole in zip(known.with_holes, each, strict=True):
-            numbers[hole, column] = known.typical[column]
+            numbers[:, column] = xp.where(hole, known.typical[column], numbers[:, column])
         holes = xp.stack(each, axis=1)
     codes = tuple(
         renumbered(_numbers_among(every, some), each, len(every))

@@ -193,8 +193,9 @@ class ClusterSearch(OnePassSearch):
         if not isinstance(X, Placed):
             return X
         facts = X.rows.facts
-        if facts.columns is not None and facts.head is not None:
-            return rows_like(facts.head, min(X.shape))  # enough to tell more rows than columns
+        named = facts.columns is not None and facts.head is not None
+        if named and hasattr(self.estimator, "steps"):
+            return rows_like(facts.head, min(X.shape))  # steps ask whether columns are fewer
         return np.broadcast_to(np.zeros((), X.dtype), X.shape)  # nothing is read of it
 
     def _outlook(self, job: Job, routes: Sequence[Any]) -> Outlook:

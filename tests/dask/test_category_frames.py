@@ -276,6 +276,7 @@ def test_large_tables_are_divided_by_themselves(client, monkeypatch, capsys):
     lazy = dd.from_pandas(X, npartitions=3), dd.from_pandas(y, npartitions=3)
     _, there = searches("ridge", STEPS["means"], client, verbose=2)
     assert "rows divided" in str(there.explain(*lazy))
+    assert there.explain(*lazy).steps[0].reasons == ()
     there.fit(*lazy)
     assert "divided over the workers (rows of 64 MiB or more)" in capsys.readouterr().out
     assert "rows divided" in str(there.plan_)
