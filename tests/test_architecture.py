@@ -187,7 +187,8 @@ OF_GPUML = (
     *("gpuml.preprocessing", "gpuml.svm"),
     # Rows, wherever they are, and what is asked of those who have some of them.
     *("gpuml.data", "gpuml.divided", "gpuml.divided.fitting", "gpuml._persistence.tokens"),
-    *("gpuml.divided.quantiles", "gpuml.solvers.loss_rows"),
+    *("gpuml.divided.counts", "gpuml.divided.quantiles", "gpuml.solvers.loss_rows"),
+    "gpuml.solvers.table_rows",
     # A search: what it is given, how its candidates are grouped, and the fits of one machine.
     *("gpuml.metrics.blocks", "gpuml.model_selection.candidates"),
     *("gpuml.model_selection.route", "gpuml.protocol"),
@@ -245,7 +246,10 @@ INSIDE_FUNCTIONS = {
     "pyarrow": ("gpuml.reading.arrow", "gpuml.reading.levels"),
     "zarr": ("gpuml_dask",),
     "cuda": ("gpuml._arrays.transfers",),
-    "pandas": ("gpuml._arrays.frames", "gpuml.datasets", "gpuml_dask.sums.columns"),
+    "pandas": (
+        *("gpuml._arrays.frames", "gpuml.datasets", "gpuml.divided.counts"),
+        "gpuml.divided.frames",
+    ),
     "polars": ("gpuml._arrays.frames",),
 }
 NOT_IMPORTED_BY_GPUML = ("cupy", "cuml", "cudf", "torch", "dask", "matplotlib")

@@ -23,7 +23,7 @@ from gpuml.model_selection import GridSearchCV, cross_val_score
 from gpuml.pipeline import make_pipeline
 from gpuml.preprocessing import MinMaxScaler, OneHotEncoder, OrdinalEncoder, StandardScaler
 from gpuml.reading import levels, tables
-from gpuml.solvers import medians
+from gpuml.solvers import medians, modes
 
 pa = pytest.importorskip("pyarrow")
 pandas = pytest.importorskip("pandas")
@@ -105,6 +105,16 @@ STEPS = {
     ),
     "medians": ColumnTransformer(
         [("n", make_pipeline(SimpleImputer(strategy="median"), StandardScaler()), NUMBERS), CODED]
+    ),
+    "modes": ColumnTransformer(
+        [
+            (
+                "n",
+                make_pipeline(SimpleImputer(strategy="most_frequent"), StandardScaler()),
+                NUMBERS,
+            ),
+            CODED,
+        ]
     ),
     "selectors": ColumnTransformer(
         [
@@ -289,7 +299,7 @@ def test_splits_scores_and_weights_are_those_of_memory(path, model, target, opti
 
 def test_settings_of_steps_are_searched_in_the_same_passes(path):
     grid = {
-        "columntransformer__n__simpleimputer__strategy": ["mean", "median", "constant"],
+        "columntransformer__n__simpleimputer__strategy": ["mean", "median", "most_frequent"],
         "columntransformer__n__standardscaler__with_std": [True, False],
         "ridge__alpha": [0.1, 10.0],
     }
@@ -297,7 +307,8 @@ def test_settings_of_steps_are_searched_in_the_same_passes(path):
     expected = GridSearchCV(pipeline, grid).fit(FRAME[FEATURES], FRAME["price"])
     found = GridSearchCV(pipeline, grid).fit(rows_of(path, "price"), "price")
     check_alike(found, expected)
-    assert found.plan_.n_passes == 3  # one of them for levels and holes, and one for medians
+    # One for levels and holes, one for medians, and one for the most frequent values.
+    assert found.plan_.n_passes == 4
 
 
 def test_explain_reads_nothing_and_counts_the_reading_for_levels(path, monkeypatch):
@@ -381,6 +392,22 @@ def test_medians_are_exact_though_a_sample_says_where_they_are(path, monkeypatch
     check_alike(found, expected)
 
 
+@pytest.mark.parametrize("cv", [SHUFFLED, TimeSeriesSplit(3)], ids=name_of)
+def test_most_frequent_values_are_those_of_training_parts(path, room, cv):
+    steps = STEPS["modes"]
+    expected = searched(steps, Ridge(), {}, FRAME[FEATURES], FRAME["price"], cv=cv)
+    found = searched(steps, Ridge(), {}, rows_of(path, "price"), "price", cv=cv)
+    check_alike(found, expected)
+
+
+def test_most_frequent_of_too_many_values(path, monkeypatch):
+    monkeypatch.setattr(modes, "MOST_VALUES", 100)
+    monkeypatch.setattr(stored, "LARGEST_PIECE_BYTES", 1400)
+    monkeypatch.setattr(stored, "SMALLEST_PIECE_BYTES", 1400)
+    with pytest.raises(NeedsAllRows, match="more than 100 values.*set strategy='mean' or 'median'"):
+        searched(STEPS["modes"], Ridge(), {}, rows_of(path, "price"), "price")
+
+
 @pytest.mark.gpu
 @pytest.mark.pairwise
 @pytest.mark.parametrize(("model", "grid", "target"), MODELS, ids=[name_of(m) for m, *_ in MODELS])
@@ -420,7 +447,6 @@ def of_names(step):
 @pytest.mark.parametrize(
     ("steps", "says"),
     [
-        (of_numbers(SimpleImputer(strategy="most_frequent")), "set strategy='mean', 'median'"),
         (of_numbers(make_pipeline(SimpleImputer(), MinMaxScaler())), "use StandardScaler"),
         (of_numbers(preprocessing.KBinsDiscretizer()), "KBinsDiscretizer of columns"),
         (of_names(preprocessing.OneHotEncoder(min_frequency=3)), "use gpuml's"),
@@ -440,8 +466,10 @@ def test_what_needs_rows_in_memory_says_what_to_do(path, monkeypatch, steps, say
 
 
 def test_settings_that_need_rows_are_refused_too(path):
-    grid = {"columntransformer__n__simpleimputer__strategy": ["mean", "most_frequent"]}
-    with pytest.raises(NeedsAllRows, match="set strategy='mean', 'median' or 'constant'"):
+    grid = {"columntransformer__n__standardscaler": [StandardScaler(), MinMaxScaler()]}
+    with pytest.raises(
+        NeedsAllRows, match="MinMaxScaler is fitted to rows in memory; use Standard"
+    ):
         GridSearchCV(make_pipeline(STEPS["one-hot"], Ridge()), grid).fit(
             rows_of(path, "price"), "price"
         )

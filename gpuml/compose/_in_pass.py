@@ -33,7 +33,7 @@ from gpuml.compose._learned import (
     learned,
     n_holes_of,
     numbers_of_rows,
-    with_medians,
+    with_statistics,
 )
 from gpuml.compose._levels import Levels, filled, levels_of_table, one_hot, ordinal, warn_of_skipped
 from gpuml.compose._made import made_key, with_made
@@ -88,7 +88,7 @@ def folds_of(transformer: Any, folds: Folds, candidates: Sequence[Mapping[str, A
         n_levels = sum(map(len, cast(TableBatch, folds.batch).table.levels))
         if n_levels > MOST_LEVELS:
             raise NeedsAllRows(too_many_levels(n_levels))
-        return with_medians(folds, layout, branches)
+        return with_statistics(folds, layout, branches)
     folds = with_levels_apart(with_groups(folds, layout, branches), layout, branches)
     made = [leaf for branch in branches for leaf in branch.leaves if leaf.kind == "made"]
     return with_made(folds, made)

@@ -22,6 +22,7 @@ from gpuml.data import Folds, take
 from gpuml.pipeline._from_rows import targets
 from gpuml.solvers.affine import Parts
 from gpuml.solvers.medians import part_medians
+from gpuml.solvers.modes import part_modes
 from gpuml.solvers.table_rows import Table, TableBatch
 
 
@@ -78,7 +79,7 @@ def fill_of(imputer: Any, fit: Fit, s: int, j: int) -> float:
         return total / (n_rows - n_holes)
     if parts.batch.is_divided:
         part = -1 if parts.splits is None else parts.splits.start + s
-        return float(cast(TableBatch, parts.batch).medians[j][part])
+        return float(cast(TableBatch, parts.batch).statistics[imputer.strategy, j][part])
     key = (imputer.strategy, j, s)
     if key not in fit.statistics:
         find = table.median if imputer.strategy == "median" else table.most_frequent
@@ -86,8 +87,8 @@ def fill_of(imputer: Any, fit: Fit, s: int, j: int) -> float:
     return fit.statistics[key]
 
 
-def with_medians(folds: Folds, layout: Layout, branches: Sequence[Branch]) -> Folds:
-    """Folds of divided rows that have the medians which imputers of some branches put into holes.
+def with_statistics(folds: Folds, layout: Layout, branches: Sequence[Branch]) -> Folds:
+    """Folds of divided rows that have what imputers of some branches put into holes, but for means.
 
     Parameters
     ----------
@@ -99,19 +100,21 @@ def with_medians(folds: Folds, layout: Layout, branches: Sequence[Branch]) -> Fo
     """
     leaves = [leaf for branch in branches for leaf in branch.leaves if leaf.kind == "numbers"]
     asked = {
-        layout.numbers.index(j)
+        (leaf.head[0].strategy, layout.numbers.index(j))
         for leaf in leaves
         for j in leaf.columns
-        if leaf.head and leaf.head[0].strategy == "median"
+        if leaf.head
     }
-    known = folds.known.setdefault("medians", {})
-    columns, n_readings = sorted(asked - known.keys()), 0
-    if columns:
-        found, n_readings = part_medians(folds, columns)
-        known.update(zip(columns, found.T, strict=True))
+    known = folds.known.setdefault("statistics", {})
     batch: Any = folds.batch
-    n_readings += batch.n_readings
-    return replace(folds, batch=replace(batch, medians=known, n_readings=n_readings))
+    n_readings = batch.n_readings
+    for strategy, find in (("median", part_medians), ("most_frequent", part_modes)):
+        columns = sorted(j for own, j in asked - known.keys() if own == strategy)
+        if columns:
+            found, n_read = find(folds, columns)
+            known.update(zip([(strategy, j) for j in columns], found.T, strict=True))
+            n_readings += n_read
+    return replace(folds, batch=replace(batch, statistics=known, n_readings=n_readings))
 
 
 def learned(

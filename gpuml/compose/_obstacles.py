@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from sklearn.base import clone
-from sklearn.impute import SimpleImputer
 
 from gpuml._arrays import is_array, is_foreign
 from gpuml._arrays.frames import header_of, is_host_frame
@@ -21,7 +20,6 @@ from gpuml.compose._layout import (
     groups_levels,
     is_affine,
     is_made,
-    kind_of,
     lay_out,
     named,
     not_made,
@@ -32,6 +30,8 @@ from gpuml.pipeline._union import wants_frame
 from gpuml.resampling.multifit import STEPS, ours_of, step_words
 from gpuml.solvers.table_rows import MOST_LEVELS
 
+# That a reason names.
+MOST_COLUMNS = 10
 # Affine steps that sparse rows allow, unless they centre.
 OF_SPARSE = ("MaxAbsScaler", "TruncatedSVD")
 
@@ -156,10 +156,11 @@ def divided_obstacle(branches: Sequence[Branch], X: Any) -> str | None:
 
 
 def too_many_levels(n_levels: int) -> str:
-    """What to do about categories of files with so many levels."""
+    """What to do about categories with so many levels, of rows in files or on workers."""
     return (
-        f"the categories have {n_levels:,} levels, and files may have at most {MOST_LEVELS:,}; "
-        "give OneHotEncoder min_frequency or max_categories, or leave columns of many levels out"
+        f"the categories have {n_levels:,} levels, and sums over rows in files, or divided over "
+        f"workers, take at most {MOST_LEVELS:,}; give OneHotEncoder min_frequency or "
+        "max_categories, or leave columns of many levels out"
     )
 
 
@@ -167,18 +168,13 @@ def _leaf_obstacle(leaf):
     """Why steps of some columns need all rows of these in one place."""
     if leaf.kind == "made":
         names = " and ".join(type(step).__name__ for step in leaf.head) or "passthrough"
+        columns = ", ".join(map(str, leaf.columns[:MOST_COLUMNS]))
+        more = ", ..." if len(leaf.columns) > MOST_COLUMNS else ""
         return (
-            f"{names} of columns {list(leaf.columns)} is fitted to rows in memory; use "
+            f"{names} of columns [{columns}{more}] is fitted to rows in memory; use "
             "SimpleImputer and StandardScaler for numbers, and OneHotEncoder or OrdinalEncoder "
             "for categories"
         )
-    imputers = [step for step in leaf.head if kind_of(step) is SimpleImputer]
-    for step in imputers if leaf.kind == "numbers" else ():
-        if step.strategy not in ("mean", "median", "constant"):
-            return (
-                f"SimpleImputer with strategy={step.strategy!r} of numbers needs all rows in "
-                "one place; set strategy='mean', 'median' or 'constant'"
-            )
     for name in ("min_frequency", "max_categories") if leaf.kind == "levels" else ():
         encoder = leaf.head[-1]
         theirs = not type(encoder).__module__.startswith("gpuml")

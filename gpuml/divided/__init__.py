@@ -10,6 +10,7 @@ GPU worker.
 from gpuml._arrays.small_arrays import small_arrays
 from gpuml.divided.batch import SEEN, Share, divided_batch
 from gpuml.divided.folds import divided_folds
+from gpuml.divided.frames import rows_like
 from gpuml.divided.holders import HOST, InProcess, Place, moved, tree
 from gpuml.divided.read import Rest
 from gpuml.divided.rows import DividedRows
@@ -32,6 +33,7 @@ __all__ = [
     "divided_splits",
     "located_splits",
     "moved",
+    "rows_like",
     "small_arrays",
     "tree",
 ]

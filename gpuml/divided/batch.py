@@ -144,7 +144,7 @@ def _facts(checked):
     return Facts(
         n_rows=batch.n_rows,
         n_features=batch.n_features,
-        dtype=_numpy_dtype(batch.X),
+        dtype=_numpy_dtype(batch),
         n_targets=batch.y.shape[1],
         y_dtype=_numpy_dtype(batch.y),
         y_is_flat=batch.y_is_flat,

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -13,13 +13,12 @@ from gpuml._arrays import HOST, compute_place, free_bytes
 from gpuml._arrays.threads import blas_threads
 from gpuml._arrays.transfers import format_bytes
 from gpuml._settings.config import get_config
-from gpuml.data import Folds, NeedsAllRows
-from gpuml.divided.batch import Facts, Share, divided_batch, facts_of
-from gpuml.divided.folds import divided_folds
+from gpuml.data import NeedsAllRows
+from gpuml.divided.batch import Facts, Share, facts_of
 from gpuml.divided.holders import InProcess
 from gpuml.divided.read import Kept, Pieces, Read, Readings, Room, read
-from gpuml.divided.rows import DividedRows, without_weight
-from gpuml.divided.tables import known_table
+from gpuml.divided.rows import DividedRows
+from gpuml.divided.tables import known_table, survey_of_file
 from gpuml.extending import TableStep
 from gpuml.reading.tables import NullsError, Table
 
@@ -303,13 +302,10 @@ class ReadRows(DividedRows):
     ----------
     stored : StoredRows
         The features.
-    tables : dict
-        What was found of the columns that steps read as tables, in a reading each.
     """
 
     shares: Read
     stored: Any = None
-    tables: dict = field(default_factory=dict)
 
     @property
     def dtype(self) -> np.dtype:
@@ -322,33 +318,16 @@ class ReadRows(DividedRows):
         pieces = self.shares.pieces
         return -(-pieces.readings.n_pieces // len(pieces.spans))
 
-    def frame_for(self, step: TableStep) -> Any:
-        """A DataFrame of few rows that stand for all to a step; the rows are read for it once."""
-        return self._table_for(step).frame
-
     def without_weights(self) -> "ReadRows":
         """The same rows, without weights."""
         held = self.shares
         pieces = replace(held.pieces, weight=None)
         return replace(self, shares=read(pieces, held.place, held.threads))
 
-    def folds(self, estimator: Any, splits: Sequence[Any], *, weighted: bool) -> Folds:
-        """The rows with their splits: those of a table, if a first step reads one."""
-        step = getattr(estimator, "table", None)
-        if step is None:
-            return super().folds(estimator, splits, weighted=weighted)
-        found, estimator.knows_levels = self._table_for(step), True
-        shares = found.shares if weighted else found.shares.map(without_weight)
-        (facts,) = self._facts(estimator)
-        # Steps know number and names of features by themselves.
-        facts = facts._replace(n_features=found.n_columns, seen={})
-        facts = facts if weighted else facts._replace(total_weight=None)
-        batch = divided_batch(estimator, shares, self.sizes, self.settings, [facts])
-        folds = divided_folds(batch, self.sizes, splits)
-        return replace(folds, batch=found.batch(folds.batch))
-
     def _table_for(self, step):
-        return known_table(self.stored.table, self.stored.columns, step, self._blocks, self.tables)
+        file, features = self.stored.table, self.stored.columns
+        survey = partial(survey_of_file, file, features, self._blocks)
+        return known_table(file.frame_of(features, {}, 0), step, survey, self.tables)
 
     def _blocks(self, columns, readers):
         """Holders of blocks of some columns, as readers make numbers of them."""

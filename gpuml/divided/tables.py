@@ -1,7 +1,8 @@
-"""Rows in files as tables: numbers with holes, and categories as codes of known levels.
+"""Divided rows as tables: numbers with holes, and categories as codes of known levels.
 
-One reading finds the levels of all rows, and where holes are. Each later one gives blocks of
-numbers, with codes among them, of which a table is made at the place of the work.
+One reading finds the levels of all rows, and where holes are. Of files, each later one gives blocks
+of numbers, with codes among them, of which a table is made at the place of the work. DataFrames and
+arrays are tables where they are, as `gpuml.divided.frames` makes them.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import HOST, Place, move, to_host
-from gpuml.data import Batch, NeedsAllRows
+from gpuml.data import Absent, Batch, NeedsAllRows
 from gpuml.divided.batch import Share
 from gpuml.extending import TableStep
 from gpuml.reading.levels import Coder, TooManyLevels, with_holes
@@ -51,28 +52,24 @@ class KnownTable:
     def batch(self, divided: Batch) -> TableBatch:
         """A divided batch of such shares as one of a table."""
         given = {each.name: getattr(divided, each.name) for each in fields(divided)}
+        X = Absent((divided.n_rows, self.n_columns), divided.dtype)
         # As of DataFrames, results go to CPU memory.
-        given |= {"home": HOST, "classes": move(divided.classes, HOST)}
+        given |= {"X": X, "home": HOST, "classes": move(divided.classes, HOST)}
         return TableBatch(**given, table=self.table, source=self.frame)
 
 
 def known_table(
-    file: File,
-    features: Sequence[str],
-    step: TableStep,
-    read: Callable[[list[str], list[Any]], Any],
-    known: dict[Any, Any],
+    frame: Any, step: TableStep, survey: Callable[[Any], KnownTable], known: dict[Any, KnownTable]
 ) -> KnownTable:
     """The columns that a step reads.
 
     Parameters
     ----------
-    file : Table
-    features : sequence of str
-        The columns of X.
+    frame : DataFrame or array
+        Like X, of no or few rows.
     step : TableStep
-    read : callable
-        ``read(columns, readers)``: holders of shares whose X are blocks of these columns.
+    survey : callable
+        Reads all rows for a layout of the step's.
     known : dict
         What was found before.
 
@@ -83,12 +80,11 @@ def known_table(
     ValueError
         For columns that X does not have, and for infinite values.
     """
-    frame = file.frame_of(features, {}, 0)
     while True:
         layout = step.table_layout(frame)
         key = _key_of(layout)
         if key not in known:
-            known[key] = _survey(file, features, step, layout, read)
+            known[key] = survey(layout)
         found = known[key]
         again = step.table_layout(found.frame)
         # Integers with holes are floats in a DataFrame, and some imputers treat those otherwise.
@@ -101,10 +97,30 @@ def _key_of(layout):
     return layout.numbers, layout.coded, layout.grouped
 
 
-def _survey(file, features, step, layout, read):
+def most_levels(layout: Any) -> list[int]:
+    """How many levels each column of codes may have."""
+    return [MOST_GROUPED if j in layout.grouped else MOST_LEVELS for j in layout.coded]
+
+
+def survey_of_file(
+    file: File,
+    features: Sequence[str],
+    read: Callable[[list[str], list[Any]], Any],
+    layout: Any,
+) -> KnownTable:
+    """What a reading of a file finds.
+
+    Parameters
+    ----------
+    file : Table
+    features : sequence of str
+        The columns of X.
+    read : callable
+        ``read(columns, readers)``: holders of shares whose X are blocks of these columns.
+    layout : Layout
+    """
     numbers, coded = ([features[j] for j in own] for own in (layout.numbers, layout.coded))
-    most = [MOST_GROUPED if j in layout.grouped else MOST_LEVELS for j in layout.coded]
-    coders = [Coder(*each) for each in zip(coded, most, strict=True)]
+    coders = [Coder(*each) for each in zip(coded, most_levels(layout), strict=True)]
     columns = [*numbers, *coded]
     shares = read(columns, [*[with_holes] * len(numbers), *coders])
     try:
@@ -119,7 +135,7 @@ def _survey(file, features, step, layout, read):
             raise ValueError(f"Column {name!r} of {file.label} holds infinity.")
         some = found.some
         values[name] = [some[0]] if len(some) else []
-        typical.append(float(np.median(some)) if len(some) else 0.0)
+        typical.append(typical_of(some))
     used = [np.flatnonzero(found.counts) for found in of_columns[len(numbers) :]]
     for coder, own in zip(coders, used, strict=True):
         values[coder.name] = [coder.values[code] for code in own]
@@ -176,12 +192,23 @@ def _facts_of_piece(share: Share, n_numbers: int) -> list[Facts]:
         if j < n_numbers:
             hole = np.isnan(column)
             known = column[~hole] if hole.any() else column
-            some = known[:: max(1, len(known) // TYPICAL_ROWS)].copy()
-            found.append(Facts(len(known) < len(column), bool(np.isinf(known).any()), some))
+            found.append(
+                Facts(len(known) < len(column), bool(np.isinf(known).any()), some_of(known))
+            )
         else:
             counts = np.bincount(column.astype(np.int64) + 1)
             found.append(Facts(bool(counts[0]), counts=counts[1:]))
     return found
+
+
+def some_of(values: np.ndarray) -> np.ndarray:
+    """A few of the values of a column, which say what is typical."""
+    return values[:: max(1, len(values) // TYPICAL_ROWS)].copy()
+
+
+def typical_of(some: np.ndarray) -> float:
+    """What stands in the holes of a column, from a few values of each piece."""
+    return float(np.median(some)) if len(some) else 0.0
 
 
 def _joined(facts: Sequence[Facts]) -> Facts:

@@ -8,6 +8,7 @@ from sklearn.pipeline import Pipeline
 
 from gpuml._sklearn import _MultimetricScorer
 from gpuml.data import AnySplit, NeedsAllRows
+from gpuml.divided.rows import WHERE_LEVELS_ARE
 from gpuml.divided.stored import FAULTS, ReadRows, StoredRows, in_memory
 from gpuml.metrics.scorer import batch_scorer
 from gpuml.model_selection.candidates import NOT_FITTED, Made, steps_of
@@ -182,9 +183,13 @@ def stored(X: Any, y: Any, params: dict[str, Any]) -> tuple[Any, Any, dict[str, 
 
 
 def reads_table(job: Job) -> bool:
+    """Whether rows are read as a table, whose levels are of all rows."""
+    return getattr(at_once(job.estimator, job.task), "table", None) is not None
+
+
+def reads_stored_table(job: Job) -> bool:
     """Whether rows in files are read as a table, which takes a reading to find levels."""
-    fits = at_once(job.estimator, job.task) if isinstance(job.X, StoredRows) else None
-    return getattr(fits, "table", None) is not None
+    return isinstance(job.X, StoredRows) and reads_table(job)
 
 
 def check_columns(job: Job) -> None:
@@ -202,8 +207,15 @@ def weight_of(job: Job) -> Any:
     return None if found is None else fit_weight(found, job.task)
 
 
-def why_not_divided(job: Job) -> str | None:
-    """The reason why groups cannot be fitted and scored from sums over rows; None if they can."""
+def why_not_divided(job: Job, header: Any = None) -> str | None:
+    """The reason why groups cannot be fitted and scored from sums over rows; None if they can.
+
+    Parameters
+    ----------
+    job : Job
+    header : DataFrame or array, optional
+        X without rows, where those who have the rows find the levels of tables.
+    """
     found, why = together(job.estimator, job.task)
     if found is None:
         return why
@@ -211,12 +223,13 @@ def why_not_divided(job: Job) -> str | None:
         words = found.divided_words()
         if words is not None:
             return words
-    # Of files, the levels of tables become known.
-    in_files = isinstance(job.X, StoredRows) and isinstance(found, AffinePipeline)
-    if not (found.multifit_divided or in_files):
-        if getattr(found, "table", None) is not None:
-            return "categories and missing values of a table are found where all its rows are"
+    table = getattr(found, "table", None)
+    if table is None and not found.multifit_divided:
         return f"{model_name(job.estimator)} does not set multifit_divided"
+    if table is not None and not isinstance(job.X, StoredRows):
+        why_not = WHERE_LEVELS_ARE if header is None else _not_of_sums(table, header)
+        if why_not is not None:
+            return why_not
     if hasattr(job.X, "nnz"):
         return "X is sparse"
     if job.task.return_estimator:
@@ -225,6 +238,13 @@ def why_not_divided(job: Job) -> str | None:
     scorers = scorer._scorers.values() if isinstance(scorer, _MultimetricScorer) else [scorer]
     unknown = [each for each in scorers if batch_scorer(each) is None]
     return f"the score {unknown[0]} needs all predictions in one place" if unknown else None
+
+
+def _not_of_sums(table, header):
+    try:
+        return table.table_divided(header)
+    except REFUSALS as error:  # columns that X does not have, no transformers: fits raise it
+        return str(error)
 
 
 def model_name(estimator: Any) -> str:

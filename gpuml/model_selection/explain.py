@@ -28,7 +28,7 @@ from gpuml.data import Split
 from gpuml.extending import MultifitEstimator
 from gpuml.model_selection._html import STYLE, plan_rows
 from gpuml.model_selection.candidates import ALONE, Step, Stepwise, total
-from gpuml.model_selection.divided import check_columns, reads_table
+from gpuml.model_selection.divided import check_columns, reads_stored_table
 from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.residence import all_estimators, configured, device_for
 from gpuml.model_selection.route import AtOnce, Nested, OneByOne, Route, route
@@ -209,7 +209,7 @@ def _expected(job, way_of, candidates, outlook, rates, n_clones):
         place = _place_at_once(X, size) if outlook.place is None else None
         work = way_of.fits.multifit_work(n_rows, n_features, n_targets, n_fits)
         n_passes, n_flops = (None, None) if work is None else work
-        n_passes = None if n_passes is None else n_passes + reads_table(job)
+        n_passes = None if n_passes is None else n_passes + reads_stored_table(job)
         n_bytes = None if n_passes is None else n_passes * size
         n_clones += CLONES["group"] * len(list(all_estimators(job.estimator)))
         n_clones += CLONES["fit"] * n_fits

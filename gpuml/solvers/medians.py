@@ -38,7 +38,7 @@ def part_medians(folds: Folds, columns: Sequence[int]) -> tuple[np.ndarray, int]
     """
     batch, k = folds.batch, len(columns)
     atoms = tuple(atom for partition in folds.partitions for atom in partition.atoms)
-    counts = _counts(folds)
+    counts = atom_counts(folds)
     step = max(1, batch.n_rows // SAMPLE_ROWS)
 
     def read(low, high, step):
@@ -58,8 +58,8 @@ def part_medians(folds: Folds, columns: Sequence[int]) -> tuple[np.ndarray, int]
             return found, n_readings
 
 
-def _counts(folds):
-    """How often each atom of all partitions is in each training part, and in all rows."""
+def atom_counts(folds: Folds) -> np.ndarray:
+    """How often (S + 1, A) each atom of all partitions is in each training part and all rows."""
     sizes = [len(partition.atoms) for partition in folds.partitions]
     ends = np.cumsum([0, *sizes])
     counts = np.zeros((folds.n_splits + 1, ends[-1]), dtype=np.int64)

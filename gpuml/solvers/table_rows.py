@@ -185,8 +185,9 @@ class TableBatch(NumberedBatch):
         What the user gave.
     made : dict
         Which columns of the table are what steps make of each training part, if some are.
-    medians : dict of int to array (S + 1,)
-        Of columns of numbers of divided rows, over training parts and over all rows.
+    statistics : dict of (str, int) to array (S + 1,)
+        Medians and most frequent values of columns of numbers of divided rows, over training parts
+        and over all rows, by the strategies of imputers.
     ungrouped : dict of int to (values, counts)
         Of columns of divided rows whose rare levels are groups, what they were: all levels, and
         how many rows have each.
@@ -199,7 +200,7 @@ class TableBatch(NumberedBatch):
     table: Any = None
     source: Any = None
     made: Any = None
-    medians: Any = None
+    statistics: Any = None
     ungrouped: Any = None
     n_readings: int = 0
 

@@ -27,7 +27,8 @@ class Facts:
 
     `sizes` are the rows of each block, `tail` is the shape of one row. `dtype` is that of the array
     that `as_rows` makes, and object for a DataFrame that has no such array. `columns` are the names
-    of a DataFrame's columns. `are_arrays`: no task need convert the blocks.
+    of a DataFrame's columns. `are_arrays`: no task need convert the blocks. `head` is a block
+    without its rows, where workers read tables of such blocks.
     """
 
     sizes: tuple[int, ...] | None = None
@@ -37,6 +38,7 @@ class Facts:
     columns: list[str] | None = None
     are_arrays: bool = True
     on_gpu: bool = False
+    head: Any = None
 
     @property
     def complete(self) -> bool:
@@ -61,6 +63,7 @@ def describe(block: Any) -> Facts:
             columns=columns,
             are_arrays=False,
             on_gpu=library_of(block) == "cudf",
+            head=head_of(block),
         )
     rows = as_rows(block)
     if rows.ndim == 0:
@@ -72,6 +75,13 @@ def describe(block: Any) -> Facts:
         are_arrays=rows is block,
         on_gpu=library_of(rows) == "cupy",
     )
+
+
+def head_of(block: Any) -> Any:
+    """A block without its rows if it is an array or a DataFrame that workers read as a table."""
+    if library_of(block) == "pandas":
+        return block.iloc[:0]
+    return block[:0] if isinstance(block, np.ndarray) else None
 
 
 def is_frame(x: Any) -> bool:

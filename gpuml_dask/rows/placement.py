@@ -12,6 +12,7 @@ from typing import Any, Self
 from uuid import uuid4
 
 import dask
+import numpy as np
 from distributed import Client, Future
 from sklearn.utils import check_consistent_length
 
@@ -59,6 +60,14 @@ class Placed:
     def future(self) -> Future:
         """All rows in one, on one worker."""
         return self.table.whole(self.name)
+
+    @property
+    def header(self) -> Any:
+        """The rows without any, as steps that read tables see them; None if no worker reads one."""
+        facts = self.rows.facts
+        if self.rows.unread is not None or facts.on_gpu:
+            return None
+        return np.empty((0, *self.shape[1:]), self.dtype) if facts.columns is None else facts.head
 
     @property
     def n_bytes(self) -> int:
@@ -141,11 +150,14 @@ class Table:
         """All rows of one of `names` in one array, or DataFrame, on one worker."""
         return self._rows(name).whole()
 
-    def pieces(self, bounds: Sequence[tuple[int, int]]) -> list[tuple[Future, ...]]:
+    def pieces(
+        self, bounds: Sequence[tuple[int, int]], *, frames: bool = False
+    ) -> list[tuple[Future, ...]]:
         """Rows cut at other bounds (start, stop), by tasks near the chunks.
 
         Ranges may overlap, in any order. For each there are its arrays in the order of `names`,
-        which the table does not keep: after a loss `pieces` must be called again.
+        which the table does not keep: after a loss `pieces` must be called again. With `frames`, X
+        is in the form of `blocks`.
         """
         wanted = [(int(start), int(stop)) for start, stop in bounds]
         for start, stop in wanted:
@@ -154,7 +166,8 @@ class Table:
         word, columns = uuid4().hex, []
         for name in self.names:
             rows = self._rows(name)
-            columns.append(cut_tasks(rows, rows.arrays(), wanted, f"rows-of-{name}-{word}"))
+            chunks = rows.to_be_joined() if frames and name == "X" else rows.arrays()
+            columns.append(cut_tasks(rows, chunks, wanted, f"rows-of-{name}-{word}"))
         return list(zip(*columns, strict=True))
 
     def revive(self) -> bool:

@@ -11,10 +11,16 @@ import numpy as np
 from distributed import Client
 from sklearn.base import clone
 
+from gpuml import get_config
 from gpuml._sklearn import _MultimetricScorer, _num_samples
 from gpuml.divided import HOST, DividedRows, moved
 from gpuml.model_selection.candidates import Refusal, Step, number
-from gpuml.model_selection.divided import DividedEvaluator, weight_of, why_not_divided
+from gpuml.model_selection.divided import (
+    DividedEvaluator,
+    reads_table,
+    weight_of,
+    why_not_divided,
+)
 from gpuml.model_selection.evaluate import Job, Results
 from gpuml.model_selection.residence import all_estimators
 from gpuml.model_selection.warned import Warned, recorded
@@ -23,9 +29,10 @@ from gpuml_dask.errors import ClusterError
 from gpuml_dask.planning.blocks import cut_rows
 from gpuml_dask.planning.plan import Plan, has_gpu, make_plan, memory_of
 from gpuml_dask.planning.worker_kinds import placing_of
+from gpuml_dask.rows.blocks import head_of
 from gpuml_dask.rows.placement import Placed, Table, place
 from gpuml_dask.searching.tasks import with_columns
-from gpuml_dask.sums.divided import Spread, block_bytes
+from gpuml_dask.sums.divided import Spread, block_bytes, gpus_for
 from gpuml_dask.sums.holders import Lost
 
 # Dask's setting to override the rule: "whole" or "rows".
@@ -66,7 +73,7 @@ class ByRows:
         task, _ = with_columns(self.job.task, _num_samples(self.job.X), verbose=0)
         bare = Job(clone(self.job.estimator), None, None, self.job.splits, task)
         filters = list(warnings.filters)
-        spread = Spread(table, label, weight)
+        spread = Spread(table, label, weight, as_tables=reads_table(self.job))
         found = spread.run(_fit_groups, bare, list(groups), refit, filters)
         if found.best is not None:
             self._best[found.best[0]] = found.best[1]
@@ -107,7 +114,10 @@ class ByRows:
             n_rows = _num_samples(job.X)
             row_bytes = -(-_n_bytes(job.X) // max(n_rows, 1))
             sizes = np.diff(cut_rows(n_rows, row_bytes, block_bytes=block_bytes())).tolist()
-            self._own = place(job.X, job.y, columns, client=self.client, chunks=sizes)
+            numeric = not reads_table(job)
+            self._own = place(
+                job.X, job.y, columns, client=self.client, chunks=sizes, numeric=numeric
+            )
         return self._own, name
 
 
@@ -162,7 +172,8 @@ def plan_for(
     """How a round is spread over the existing workers; `n_alone` candidates are in no group."""
     host_only = placing_of(job.estimator).kind == "cpu"
     of_kind = [one for one in workers.values() if has_gpu(one) != host_only]
-    needs_all = why_not_divided(job) if groups else "candidates are fitted one by one"
+    one_by_one = None if groups else "candidates are fitted one by one"
+    needs_all = one_by_one or why_not_divided(job, _header(job, workers))
     # A GPU reads block by block what only the memory of its host has room for.
     plan = make_plan(
         _n_bytes(job.X),
@@ -173,6 +184,14 @@ def plan_for(
         unread=_unread(job),
     )
     return plan if needs_all is None else replace(plan, why=f"{plan.why}: {needs_all}")
+
+
+def _header(job, workers):
+    """X without rows where workers find the levels of tables: CPUs, in the rows that they keep."""
+    if gpus_for(workers, get_config()["device"], _n_bytes(job.X), on_gpu=False):
+        return None
+    header = job.X.header if isinstance(job.X, Placed) else head_of(job.X)
+    return None if np.ndim(header) != 2 else header
 
 
 def _unread(job):

@@ -8,6 +8,7 @@ from typing import Any
 
 from sklearn.pipeline import Pipeline
 
+from gpuml.data import NeedsAllRows
 from gpuml.model_selection.candidates import (
     NOTHING,
     TOGETHER,
@@ -37,6 +38,8 @@ UNITS = 256
 PER_THREAD, PER_THREAD_THAT_SHARE = 4, 2
 # Units per thread that workers are left with when those held back are added.
 QUEUED = 2
+# What reasons of divided rows begin with.
+NEEDS_ALL_ROWS = f"{NeedsAllRows.__name__}: "
 
 
 @dataclass(frozen=True)
@@ -251,9 +254,12 @@ class Round:
         refusals = (self.refused.get(candidate, NOTHING) for candidate in unit.candidates)
         reasons = tuple(dict.fromkeys(each.reason for each in refusals if each.reason))
         for step in done.steps:
-            alone = not isinstance(unit, GroupUnit)
-            told = replace(step, reasons=(*reasons, *step.reasons)) if alone else step
-            self._done[step.why, step.place].append((done.worker, told))
+            if isinstance(unit, GroupUnit):  # that could not be fitted with the rows divided
+                whole = [f"rows whole: {each.removeprefix(NEEDS_ALL_ROWS)}" for each in reasons]
+                told = replace(step, why=", ".join([step.why, *whole]))
+            else:
+                told = replace(step, reasons=(*reasons, *step.reasons))
+            self._done[told.why, told.place].append((done.worker, told))
         self._keep(unit)
 
     def _enter(self, candidate, split, result, where):

@@ -15,7 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._sklearn import _search_estimator_has
-from gpuml.divided import StoredRows
+from gpuml.divided import StoredRows, rows_like
 from gpuml.metrics.blocks import scores_blocks
 from gpuml.model_selection import search as one_device
 from gpuml.model_selection.evaluate import Job
@@ -190,8 +190,13 @@ class ClusterSearch(OnePassSearch):
         return here(X), here(y), {name: here(value) for name, value in params.items()}
 
     def _stand_in(self, X: Any) -> Any:
-        # Nothing is read of it.
-        return np.broadcast_to(np.zeros((), X.dtype), X.shape) if isinstance(X, Placed) else X
+        if not isinstance(X, Placed):
+            return X
+        facts = X.rows.facts
+        named = facts.columns is not None and facts.head is not None
+        if named and hasattr(self.estimator, "steps"):
+            return rows_like(facts.head, min(X.shape))  # steps ask whether columns are fewer
+        return np.broadcast_to(np.zeros((), X.dtype), X.shape)  # nothing is read of it
 
     def _outlook(self, job: Job, routes: Sequence[Any]) -> Outlook:
         here = super()._outlook if self._session is None else self._session.outlook

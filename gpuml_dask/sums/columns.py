@@ -14,6 +14,7 @@ from array_api_compat import array_namespace
 from sklearn.base import clone
 
 from gpuml.data import NeedsAllRows
+from gpuml.divided.counts import Counted, count_column, counts_of, merged, named, rows_of_values
 from gpuml.divided.quantiles import divided_quantiles, sorted_column
 from gpuml.impute import MissingIndicator
 from gpuml_dask.rows import blocks
@@ -24,8 +25,6 @@ from gpuml_dask.sums.divided import repeated
 from gpuml_dask.sums.holders import Futures, TaskHolders
 from gpuml_dask.waiting import in_touch
 
-# The values of a column, and how many rows have each of them.
-Counted = tuple[Any, np.ndarray]
 Find = Callable[[Any, TaskHolders, Table], Any]
 
 
@@ -63,92 +62,24 @@ def fitted_attributes(model: Any) -> dict[str, Any]:
 
 def encoded(encoder: Any, holders: TaskHolders, table: Table) -> Any:
     """An encoder, fitted to the values that each column has on any worker."""
-    columns: list[Counted] = holders.total(_counts, combine=_merged)
+    columns: list[Counted] = holders.total(_counts, combine=merged)
 
     def count(j: int, categories: np.ndarray) -> np.ndarray:
-        found = _looked_up(*columns[j], categories)
+        found = counts_of(*columns[j], categories)
         if encoder.categories == "auto" and found.sum() != table.n_rows:
             raise NeedsAllRows(f"Categories of column {j} are not those that were counted.")
         return found
 
-    longest = max(len(values) for values, _ in columns)
-    every = [values.take(np.resize(np.arange(len(values)), longest)) for values, _ in columns]
-    encoder._fit_counted(_as_came(every, table), table.n_rows, count)
+    few = rows_of_values(columns, table.columns_names, table.dtype)
+    encoder._fit_counted(few, table.n_rows, count)
     return encoder
-
-
-def _as_came(columns, table):
-    """Columns as a DataFrame, or as an array, of the kind that the rows are."""
-    if table.columns_names is None:
-        arrays = [column.to_numpy() for column in columns]
-        return np.stack(arrays, axis=1).astype(table.dtype)
-    import pandas as pd
-
-    # Of Series, because pandas would take the objects of arrays for what they look like.
-    series = [column.reset_index(drop=True) for column in columns]
-    return pd.concat(series, axis=1).set_axis(list(table.columns_names), axis=1)
 
 
 def _counts(block) -> list[Counted]:
     block = _plain(block)
     if not blocks.is_frame(block):
-        return [_count(block[:, j]) for j in range(block.shape[1])]
-    return [_count(block.iloc[:, j]) for j in range(block.shape[1])]
-
-
-def _count(column) -> Counted:
-    import pandas as pd
-
-    if hasattr(column, "to_pandas"):  # cuDF counts on its device
-        found = column.value_counts(dropna=False).to_pandas()
-        return pd.Series(found.index), found.to_numpy()
-    if not isinstance(column, np.ndarray | pd.Series):
-        xp = array_namespace(column)  # bools have no unique values everywhere
-        column = xp.astype(column, xp.int8) if xp.isdtype(column.dtype, "bool") else column
-        values, counts = map(blocks.host_copy, xp.unique_counts(column))
-        return _grouped(pd.Series(values), counts)
-    # Whatever other categories it may have.
-    if not isinstance(column, np.ndarray) and str(column.dtype) == "category":
-        column = column.to_numpy(na_value=np.nan) if column.hasnans else column.to_numpy()
-    # pandas would make of objects what it takes them for.
-    values = pd.Series(column, dtype=None if column.dtype.kind in "US" else column.dtype)
-    return _grouped(values, np.ones(len(column), dtype=np.int64))
-
-
-def _merged(some: list[Counted], others: list[Counted]) -> list[Counted]:
-    import pandas as pd
-
-    return [
-        _grouped(pd.concat([a, b], ignore_index=True), np.concatenate([n, m]))
-        for (a, n), (b, m) in zip(some, others, strict=True)
-    ]
-
-
-def _grouped(values, counts) -> Counted:
-    """Each value once, with the sum of its counts."""
-    import pandas as pd
-
-    dtype = values.dtype
-    if dtype == "object":  # pandas takes None and NA for nan, scikit-learn does not
-        values = [(_grouped, v) if v is None or v is pd.NA else v for v in values]
-    codes, found = pd.factorize(pd.Series(values, dtype=dtype), use_na_sentinel=False)
-    totals = np.bincount(codes, counts, len(found)).astype(np.int64)
-    if dtype == "object":
-        found = [v[1] if isinstance(v, tuple) and v[0] is _grouped else v for v in found]
-    return pd.Series(found, dtype=dtype), totals
-
-
-def _looked_up(values, counts, categories):
-    """How often each of some categories was counted."""
-    is_hole = values.isna().to_numpy()
-    known = dict(zip(values[~is_hole].tolist(), counts[~is_hole].tolist(), strict=True))
-    is_none = np.fromiter((value is None for value in values), bool, len(values))
-    known[None] = counts[is_none].sum()
-    n_holes = counts[is_hole].sum()
-    if any(category is None for category in categories):
-        n_holes -= known[None]
-    found = [known.get(each, n_holes if each != each else 0) for each in categories.tolist()]
-    return np.asarray(found, dtype=np.int64)
+        return [count_column(block[:, j]) for j in range(block.shape[1])]
+    return [count_column(block.iloc[:, j]) for j in range(block.shape[1])]
 
 
 # ---------------------------------------------------------------- imputers
@@ -164,7 +95,7 @@ def imputed(imputer: Any, holders: TaskHolders, table: Table) -> Any:
     found = imputer.statistics_
     if imputer.strategy == "most_frequent":
         dtype = object if blocks.is_frame(few) else few.dtype
-        for j, (values, counts) in enumerate(holders.total(_counts, combine=_merged)):
+        for j, (values, counts) in enumerate(holders.total(_counts, combine=merged)):
             _set_mode(imputer, j, values, counts, dtype)
     elif imputer.strategy != "constant":
         numbers, _ = _floats(holders, table)
@@ -190,7 +121,7 @@ def scaled(scaler: Any, holders: TaskHolders, table: Table) -> Any:
     """A scaler by quantiles, from those of all rows."""
     numbers, dtype = _floats(holders, table)
     few = numbers.total(_few, np.nan, combine=partial(_fewer, np.nan))
-    scaler.fit(_named(few, table))  # says what is wrong with the rows
+    scaler.fit(named(few, table.columns_names))  # says what is wrong with the rows
     seen, quantiles = _quantiles(numbers.map(_with_mask, np.nan))
     scaler._fit_quantiles(quantiles, seen)
     if scaler.with_centering:
@@ -209,14 +140,6 @@ def _floats(holders, table):
 
 def _as_floats(block, dtype):
     return blocks.as_rows(_plain(block), dtype)
-
-
-def _named(rows, table):
-    if table.columns_names is None:
-        return rows
-    import pandas as pd
-
-    return pd.DataFrame(rows, columns=list(table.columns_names))
 
 
 def _few(block, missing_values):

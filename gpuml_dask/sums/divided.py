@@ -63,12 +63,16 @@ def _revive(table):
 class Spread:
     """The rows of a table as pieces on workers, for one run.
 
-    `label` names tasks on the dashboard, `weight` the column of weights. After the run, `workers`
-    are the addresses of those that had rows.
+    `label` names tasks on the dashboard, `weight` the column of weights. With `as_tables`, shares
+    are what steps read as tables. After the run, `workers` are the addresses of those that had
+    rows.
     """
 
-    def __init__(self, table: Table, label: str, weight: str | None = None):
+    def __init__(
+        self, table: Table, label: str, weight: str | None = None, *, as_tables: bool = False
+    ):
         self.table, self.label, self.weight = table, label, weight
+        self.header = table.X.header if as_tables else None
         self._demand: dict[str, float] = {}
         self.futures = Futures()
         self.workers: list[str] = []
@@ -95,7 +99,7 @@ class Spread:
         client, settings, names = self.table.client, get_config(), self.table.columns_names
         # As scikit-learn has them: if all are strings.
         names = names if names and all(isinstance(name, str) for name in names) else None
-        shape = (sizes, self.table.shape[1], settings, names)
+        shape = (sizes, self.table.shape[1], settings, names, self.header)
         if gpus:
             settings["device"] = "cuda"
             fields, pieces = self._on_gpus(spans, gpus)
@@ -161,7 +165,8 @@ class Spread:
         """Rows of X, y and weights between bounds, and what a share calls them."""
         names = list(self.table.names)
         wanted = [name for name in ("X", "y", self.weight) if name in names]
-        pieces = self.table.pieces([spans[i] for i in positions])
+        bounds = [spans[i] for i in positions]
+        pieces = self.table.pieces(bounds, frames=self.header is not None)
         columns = [[piece[names.index(name)] for piece in pieces] for name in wanted]
         # Those of the table too: each is one more reference to a chunk.
         for column in columns:

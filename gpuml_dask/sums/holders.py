@@ -21,6 +21,7 @@ from distributed import Client, Future, KilledWorker
 from gpuml.data import Absent, Batch, Folds
 from gpuml.divided import HOST, Place, Share, moved, tree
 from gpuml.solvers.loss_rows import LossRows
+from gpuml.solvers.table_rows import Table, TableBatch
 from gpuml_dask.errors import SEE_LOGS, ClusterError
 from gpuml_dask.planning.blocks import neighbours
 from gpuml_dask.rows.unread import Unread
@@ -227,6 +228,8 @@ def _bytes_of(values) -> int:
 
 # The scheduler leaves tasks where their data is only if it knows how much data that is.
 sizeof.register(Batch, lambda batch: _bytes_of((batch.X, batch.y, batch.weight, batch.codes)))
+sizeof.register(TableBatch, lambda b: _bytes_of((b.table, b.X, b.y, b.weight, b.codes)))
+sizeof.register(Table, lambda table: _bytes_of((table.numbers, table.holes, *table.codes)))
 sizeof.register(Folds, lambda folds: sizeof(folds.batch))
 sizeof.register(
     LossRows, lambda r: r.n_rows * r.design.row_bytes + _bytes_of((r.target, r.weights))

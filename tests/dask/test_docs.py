@@ -39,6 +39,7 @@ def test_the_examples_of_the_page_run(client, capsys):
             expected.cv_results_["mean_test_score"],
             rtol=1e-10,
         )
+    assert "all candidates together, rows divided" in str(names["tables"].plan_)
     assert names["logistic"].best_score_ > 0.9
     assert names["hyperband"].best_score_ > 0.9
     assert names["predictions"].compute().shape == (20_000,)

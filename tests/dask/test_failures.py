@@ -12,7 +12,9 @@ from types import SimpleNamespace
 
 import dask
 import dask.array as da
+import dask.dataframe as dd
 import numpy as np
+import pandas as pd
 import pytest
 from distributed import Client, LocalCluster
 from distributed.comm import CommClosedError
@@ -26,8 +28,12 @@ import gpuml_dask.discriminant_analysis
 import gpuml_dask.impute
 import gpuml_dask.linear_model
 import gpuml_dask.naive_bayes
+from gpuml.compose import ColumnTransformer
+from gpuml.impute import SimpleImputer
 from gpuml.linear_model import LogisticRegression, Ridge
 from gpuml.model_selection import GridSearchCV as OneDevice
+from gpuml.pipeline import make_pipeline
+from gpuml.preprocessing import OneHotEncoder, StandardScaler
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.model_selection import GridSearchCV, HyperbandSearchCV
 from gpuml_dask.rows.placement import place
@@ -472,6 +478,42 @@ def test_killed_workers_change_no_score_by_rows_many_times(
     name, form = cases[seed % len(cases)]
     expected = undisturbed(client, name, form)
     check_kills_by_rows(fragile, client, rows, expected, name, form, n_kills, 100 + seed)
+
+
+def table_of(rows):
+    """A frame with holes, and names that some partitions lack."""
+    X = pd.DataFrame(rows[0][:, :4]).add_prefix("x").mask(rows[0][:, :4] > 1.5)
+    return X.assign(kind=np.sort(np.asarray(list("abcd"))[rows[0][:, 5].astype(int) % 4]))
+
+
+@pytest.mark.bits
+@pytest.mark.some
+@pytest.mark.parametrize(("form", "n_kills"), [("local", 2), ("dask", 1)])
+def test_killed_workers_change_no_score_of_a_table_by_rows(
+    fragile, client, rows, small_chunks, form, n_kills
+):
+    X, y = table_of(rows), pd.Series(rows[1])
+    names = ["x0", "x1", "x2", "x3"]
+    columns = ColumnTransformer(
+        [
+            ("n", make_pipeline(SimpleImputer(strategy="median"), StandardScaler()), names),
+            ("l", OneHotEncoder(handle_unknown="ignore"), ["kind"]),
+        ]
+    )
+    pipe = make_pipeline(columns, SlowPieces())
+    given = (X, y) if form == "local" else [dd.from_pandas(x, npartitions=8) for x in (X, y)]
+    search = GridSearchCV(pipe, {"slowpieces__alpha": [0.1, 1.0, 10.0]}, cv=3, client=client)
+    rng = np.random.default_rng(n_kills)
+    with dask.config.set(PIECES):
+        expected = clone(search).fit(*given)
+        times = rng.uniform(0, 1.0, n_kills)
+        fit_meanwhile(search, *given, lambda: kill_one(fragile, rng), times)
+    assert "rows divided" in str(search.plan_)
+    assert_same_scores(search, expected)
+    assert np.array_equal(search.predict(X), expected.predict(X))
+    here = OneDevice(pipe, search.param_grid, cv=3).fit(X, y)
+    found, known = (each.cv_results_["mean_test_score"] for each in (search, here))
+    np.testing.assert_allclose(found, known, rtol=1e-9)
 
 
 def held_alone(client, seconds=60):

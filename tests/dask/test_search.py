@@ -34,7 +34,7 @@ from gpuml.linear_model import ElasticNet, Lasso, LogisticRegression, Ridge, Rid
 from gpuml.model_selection import GridSearchCV as OneDevice
 from gpuml.model_selection import RandomizedSearchCV as OneDeviceRandomized
 from gpuml.model_selection.fold_fits import families
-from gpuml.preprocessing import StandardScaler
+from gpuml.preprocessing import MinMaxScaler, StandardScaler
 from gpuml_dask import model_selection
 from gpuml_dask.model_selection import GridSearchCV, RandomizedSearchCV
 from gpuml_dask.rows.placement import place
@@ -499,9 +499,9 @@ class ReadsRows(Ridge):
         (ReadsRows(), None, "ReadsRows does not set multifit_divided"),
         (Ridge(), lambda estimator, X, y: 1.0, "needs all predictions in one place"),
         (
-            make_pipeline(SimpleImputer(), Ridge()),
+            make_pipeline(SimpleImputer(), MinMaxScaler(), Ridge()),
             None,
-            "categories and missing values of a table are found",
+            "MinMaxScaler is fitted to rows in memory; use StandardScaler",
         ),
     ],
 )
