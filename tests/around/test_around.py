@@ -17,6 +17,7 @@ from sklearn.model_selection import KFold, ShuffleSplit
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gpuml
+from gpuml._sklearn import InvalidParameterError
 from gpuml.calibration import CalibratedClassifierCV
 from gpuml.ensemble import (
     BaggingClassifier,
@@ -456,6 +457,24 @@ def test_routed_weights():
             )
         )
     assert_same(ours, theirs, X)
+
+
+@pytest.mark.parametrize(
+    ("model", "wrong"),
+    [
+        (CalibratedClassifierCV(LOGISTIC), {"n_jobs": "2"}),
+        (CalibratedClassifierCV(LOGISTIC), {"cv": "prefit"}),
+        (TunedThresholdClassifierCV(LOGISTIC), {"cv": 1.5}),
+        (TunedThresholdClassifierCV(LOGISTIC), {"n_jobs": "2"}),
+        (OneVsRestClassifier(LOGISTIC), {"n_jobs": "2"}),
+        (BaggingClassifier(LOGISTIC), {"n_jobs": "2"}),
+    ],
+    ids=str,
+)
+def test_parameters_that_gpuml_replaces_are_checked(model, wrong):
+    (name,) = wrong
+    with pytest.raises(InvalidParameterError, match=f"The '{name}' parameter of"):
+        clone(model).set_params(**wrong).fit(X, TWO)
 
 
 class Weighty(KFold):

@@ -280,6 +280,25 @@ def test_what_is_refused(numbers):
         ours.validation_curve(Ridge(), X, y, param_name="no_such", param_range=[1])
     with pytest.raises(ValueError, match="alpha"):
         ours.cross_val_predict(Ridge(alpha=-1), X, y)
+    with pytest.raises(InvalidParameterError, match="n_permutations"):
+        ours.permutation_test_score(Ridge(), X, y, n_permutations=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("learning_curve", {"train_sizes": [1.0]}),
+        ("validation_curve", {"param_name": "alpha", "param_range": [1.0]}),
+        ("permutation_test_score", {"n_permutations": 1}),
+        ("bootstrap_score", {"n_resamples": 2}),
+        ("cross_val_score", {}),
+        ("cross_validate", {"scoring": {"several": lambda *_: {"a": 1.0}}}),
+    ],
+)
+def test_several_scores_are_refused_where_one_is_needed(name, options, numbers):
+    X, y = numbers
+    with pytest.raises(ValueError, match="scoring must return a number, got {'a': 1.0}"):
+        getattr(ours, name)(Ridge(), X, y, **{"scoring": lambda *_: {"a": 1.0}, **options})
 
 
 @pytest.mark.parametrize("wrong", ["scoring", "estimator"])
