@@ -1,6 +1,7 @@
 """Curves, predictions of held-out rows and permutation tests are scikit-learn's, many at a time."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn.linear_model as sk_linear
 import sklearn.model_selection as sk
@@ -187,6 +188,15 @@ def test_permutations(library, model, theirs, options, grouped, numbers):
     np.testing.assert_allclose(score, expected[0], rtol=1e-8)
     np.testing.assert_allclose(permuted, expected[1], rtol=1e-7)
     assert pvalue == expected[2]
+
+
+@pytest.mark.parametrize("kind", [list, pd.Series])
+def test_groups_of_permutations_may_be_in_any_container(kind, numbers):
+    X, y = numbers
+    groups, options = np.arange(len(y)) % 5, {"cv": sk.GroupKFold(3), "n_permutations": 3}
+    found = ours.permutation_test_score(Ridge(), X, y, groups=kind(groups), **options)
+    expected = sk.permutation_test_score(sk_linear.Ridge(), X, y, groups=groups, **options)
+    np.testing.assert_allclose(found[1], expected[1], rtol=1e-7)
 
 
 @pytest.mark.filterwarnings("ignore:The groups parameter is ignored by KFold")  # as scikit-learn's
