@@ -207,7 +207,8 @@ class ConformalRegressor(Travels, MetaEstimatorMixin, RegressorMixin, BaseEstima
             If there are too few residuals: coverage c needs c / (1 - c) of them.
         """
         check_is_fitted(self)
-        if not isinstance(coverage, Real) or not 0 < coverage < 1:
+        is_number = isinstance(coverage, Real)
+        if not (is_number and 0 < coverage < 1):
             raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}.")
         residuals = self.residuals_
         n, xp = residuals.shape[0], namespace(residuals)
