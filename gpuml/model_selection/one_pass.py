@@ -221,6 +221,10 @@ class OnePassSearch(Travels, BaseSearchCV):
 
         return results_frame(self)
 
+    def __sklearn_is_fitted__(self) -> bool:
+        # After Ctrl-C there are results, and no model.
+        return hasattr(self, "best_estimator_" if self.refit else "cv_results_")
+
     def _html_repr(self):
         from gpuml.model_selection._html import search_html
 
