@@ -59,7 +59,10 @@ class _Eliminating(Selector):
             self.plan_ = Plan((Step(n_fits, n_fits, str(place_of(X)), ALONE, (why,)),))
             return self
         theirs: Any = super(Transformer, self)
+        # X was checked, and has lost the names of its columns.
+        names = {n: v for n, v in vars(self).items() if n == "feature_names_in_"}
         theirs.fit(X, y, **params)
+        vars(self).update(names)
         tables = [
             table for key, table in getattr(self, "cv_results_", {}).items() if "_rank" in key
         ]

@@ -232,7 +232,11 @@ def test_important_features_are_selected_where_the_rows_are(library, model, rng)
 def test_names_of_columns_are_kept(rng):
     X, y = regression(rng, 60, 5)
     frame = pd.DataFrame(X, columns=list("abcde"))
-    for selector in (RFE(Ridge()), SequentialFeatureSelector(Ridge()), SelectFromModel(Ridge())):
+    for selector in (
+        *(RFE(Ridge()), SequentialFeatureSelector(Ridge()), SelectFromModel(Ridge())),
+        *(RFE(Lasso(0.01)), RFECV(Ridge()), RFECV(Lasso(0.01))),
+        *(SequentialFeatureSelector(Lasso(0.01)), SelectFromModel(Lasso(0.01))),
+    ):
         selector.set_output(transform="pandas").fit(frame, y)
         names = list(np.array(list("abcde"))[selector.get_support()])
         assert list(selector.get_feature_names_out()) == names
