@@ -60,9 +60,10 @@ class _Eliminating(Selector):
             return self
         theirs: Any = super(Transformer, self)
         # X was checked, and has lost the names of its columns.
-        names = {n: v for n, v in vars(self).items() if n == "feature_names_in_"}
+        names = getattr(self, "feature_names_in_", None)
         theirs.fit(X, y, **params)
-        vars(self).update(names)
+        if names is not None:
+            self.feature_names_in_ = names
         tables = [
             table for key, table in getattr(self, "cv_results_", {}).items() if "_rank" in key
         ]
