@@ -69,6 +69,9 @@ def optimize(
     >>> optimize(study, session, {"alpha": loguniform(1e-3, 1e3)}, n_trials=50)  # doctest: +SKIP
     """
     check_directions(study)
+    is_int = isinstance(batch_size, Integral)
+    if not (is_int and batch_size >= 1):
+        raise ValueError(f"batch_size must be an int of at least 1, got {batch_size!r}.")
     values_of = session.objective(space, metric=metric).values
     _run(study, values_of, n_trials, batch_size, timeout, callbacks)
 

@@ -116,10 +116,17 @@ def test_frames_and_what_is_scikit_learn_s_business(is_linear):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"max_samples": 1000}, {"n_repeats": 0}, {"scoring": "no such"}], ids=str
+    "wrong",
+    [
+        *({"max_samples": 1000}, {"max_samples": 2.0}, {"max_samples": 0}, {"max_samples": 0.001}),
+        *({"n_repeats": 0}, {"scoring": "no such"}, {"n_jobs": "2"}, {"random_state": "0"}),
+    ],
+    ids=str,
 )
 def test_what_is_refused(wrong):
     X, y = load_diabetes(return_X_y=True)
-    with pytest.raises(ValueError):  # noqa: PT011
+    with pytest.raises(ValueError) as expected:  # noqa: PT011
+        sk.permutation_importance(Ridge().fit(X, y), X, y, **wrong)
+    with pytest.raises(type(expected.value), match=next(iter(wrong))):
         permutation_importance(Ridge().fit(X, y), X, y, **wrong)
     assert to_host(X) is X

@@ -148,6 +148,8 @@ BAD = [
     ({"bag_fraction": 0}, "bag_fraction"),
     ({"scoring": "adjusted_rand_score"}, "cannot score predictions"),
     ({"sample_weight": np.ones(3)}, "sample_weight has 3 rows"),
+    ({"scoring": None}, "scoring must be a name"),
+    ({"y": None}, "y must be the targets"),
 ]
 
 
@@ -155,7 +157,7 @@ BAD = [
 def test_what_cannot_be_is_said(options, words, rng):
     P, y, _ = regressions(rng)
     with pytest.raises(ValueError, match=words):
-        select_ensemble(P, y, **{"scoring": "r2", **options})
+        select_ensemble(P, **{"y": y, "scoring": "r2", **options})
 
 
 def test_predictions_that_cannot_be_are_refused(rng):

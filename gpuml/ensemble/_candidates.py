@@ -51,6 +51,10 @@ def judge_of(scoring: Any, P: Array, y: Any, sample_weight: Any) -> Judge:
     """A function that scores ensembles of models with predictions P (m, n) or (m, n, k)."""
     place, y = place_of(P), as_array(y)
     y = y if is_array(y) else np.asarray(y)
+    if y.ndim == 0:
+        raise ValueError(f"y must be the targets of the predictions, got {y}.")
+    if not isinstance(scoring, str) and not callable(scoring):
+        raise ValueError(f"scoring must be a name, a scorer or a function, got {scoring!r}.")
     weight = None
     if sample_weight is not None:
         weight = move(np.asarray(sample_weight), place) if not is_array(sample_weight) else None

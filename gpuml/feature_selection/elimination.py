@@ -59,7 +59,11 @@ class _Eliminating(Selector):
             self.plan_ = Plan((Step(n_fits, n_fits, str(place_of(X)), ALONE, (why,)),))
             return self
         theirs: Any = super(Transformer, self)
+        # X was checked, and has lost the names of its columns.
+        names = getattr(self, "feature_names_in_", None)
         theirs.fit(X, y, **params)
+        if names is not None:
+            self.feature_names_in_ = names
         tables = [
             table for key, table in getattr(self, "cv_results_", {}).items() if "_rank" in key
         ]

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn import feature_selection as sk
 from sklearn.base import is_classifier
 from sklearn.metrics import check_scoring
-from sklearn.utils.metadata_routing import process_routing
+from sklearn.utils.metadata_routing import get_routing_for_object, process_routing
 
 from gpuml._inputs.validation import unchanged_on_error
 from gpuml._sklearn import _fit_context, _raise_for_params, _routing_enabled
@@ -140,11 +140,14 @@ class SequentialFeatureSelector(Selector, sk.SequentialFeatureSelector):
 
     def _compared(self, X, y, params):
         cv = check_splitter(self.cv, y, classifier=is_classifier(self.estimator))
+        scorer = check_scoring(self.estimator, self.scoring)
         routed = {}
         if params:
             routed = process_routing(self, "fit", **params).splitter.split
+            # What only the splitter requests ends here: the splits are known.
+            used = _consumed(self.estimator, "fit", params) | _consumed(scorer, "score", params)
+            params = {name: params[name] for name in used}
         splits = split_rows(cv, X, y, X.shape[0], **routed)
-        scorer = check_scoring(self.estimator, self.scoring)
         options = {"params": params, "n_jobs": self.n_jobs}
         backward = self.direction == "backward"
         return Comparison.of(self.estimator, X, y, splits, scorer, options, backward=backward)
@@ -160,3 +163,8 @@ class SequentialFeatureSelector(Selector, sk.SequentialFeatureSelector):
                 break
             last = scores[best]
             models.take(left[best])
+
+
+def _consumed(owner, method, params):
+    """Names of the parameters that a method requests."""
+    return get_routing_for_object(owner).consumes(method, params)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from gpuml._arrays import (
     to_host,
 )
 from gpuml._arrays.labels import encode, is_labels
-from gpuml._sklearn import _MultimetricScorer
+from gpuml._sklearn import HasMethods, Interval, _MultimetricScorer, validate_params
 from gpuml.data import cut
 from gpuml.extending import AffineStep, TableStep
 from gpuml.linear_model._base import LinearPredictor
@@ -59,6 +59,20 @@ LINEAR = {
 }
 
 
+@validate_params(
+    {
+        "estimator": [HasMethods(["fit"])],
+        "scoring": [str, callable, list, tuple, set, dict, None],
+        "n_repeats": [Interval(Integral, 1, None, closed="left")],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+        "max_samples": [
+            Interval(Integral, 1, None, closed="left"),
+            Interval(Real, 0, 1, closed="right"),
+        ],
+    },
+    prefer_skip_nested_validation=False,
+)
 def permutation_importance(
     estimator,
     X,
@@ -140,8 +154,6 @@ def permutation_importance(
             sample_weight=weight,
             max_samples=max_samples,
         )
-    if not isinstance(n_repeats, Integral) or n_repeats < 1:
-        raise ValueError(f"n_repeats must be an int of at least 1, got {n_repeats!r}.")
     rows, orders = _orders(X.shape[0], n_repeats, random_state, max_samples)
     scorer = check_scoring(estimator, scoring)
     base = _scored(scorer, estimator, X, y, weight)
@@ -163,7 +175,9 @@ def _orders(n, n_repeats, random_state, max_samples):
     seed = check_random_state(random_state).randint(np.iinfo(np.int32).max + 1)
     random = np.random.RandomState(seed)
     if not isinstance(max_samples, Integral):
-        max_samples = int(max_samples * n)
+        share, max_samples = max_samples, int(max_samples * n)
+        if max_samples == 0:
+            raise ValueError(f"max_samples={share} of {n} rows is no row: raise max_samples.")
     elif max_samples > n:
         raise ValueError("max_samples must be <= n_samples")
     rows = None

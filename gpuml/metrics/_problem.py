@@ -99,7 +99,8 @@ class Problem:
             # Not xp.mean, which multiplies by 1 / m in torch on GPUs: equal counts tie everywhere.
             total = xp.sum(values, axis=-1)
             return total / values.shape[-1] if normalize else total
-        total = values @ self.weight
+        # Not `values @ weight`, whose rounding differs between rows: equal predictions tie.
+        total = xp.sum(values * self.weight, axis=-1)
         return total / xp.sum(self.weight) if normalize else total
 
 

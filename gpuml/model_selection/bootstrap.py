@@ -21,7 +21,7 @@ from gpuml.extending import RegressionStack
 from gpuml.metrics.scorer import BatchScorer, batch_scorer, check_scoring
 from gpuml.model_selection.evaluate import Evaluator, Job
 from gpuml.model_selection.route import AtOnce, fit_weight, route
-from gpuml.model_selection.validation import job_of
+from gpuml.model_selection.validation import check_one_score, job_of
 from gpuml.solvers.resampled import counts_of, resampled
 
 # How many resamples are fitted together: their row counts, or their moments, take memory.
@@ -181,5 +181,6 @@ def _some_at_a_time(job: Job, n_resamples: int, seed: int) -> np.ndarray:
         ]
         results = Evaluator(replace(job, splits=splits)).evaluate([{}])
         _warn_or_raise_about_fit_failures(results, "raise")
+        check_one_score(results)
         found += [result["test_scores"] for result in results]
     return np.asarray(found, dtype=float)

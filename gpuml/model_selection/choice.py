@@ -18,6 +18,9 @@ SMALLER = (
     *("C", "degree", "k", "max_depth", "max_features", "max_leaf_nodes", "n_components"),
     *("n_estimators", "n_features_to_select", "n_knots", "n_nonzero_coefs", "num_leaves"),
 )
+ONE_SPLIT = (
+    "The one-standard-error rule needs the scores of at least two splits; the search has one."
+)
 WAYS = {"larger": 1.0, "smaller": -1.0}
 
 
@@ -53,7 +56,7 @@ class OneStandardError:
     ------
     ValueError
         When called, if no parameter of the search has an order, if `simpler` has an unknown
-        parameter or order, or if there are several metrics and you named none.
+        parameter or order, if there are several metrics and you named none, or a single split.
 
     References
     ----------
@@ -79,6 +82,8 @@ class OneStandardError:
     def __call__(self, cv_results: Mapping[str, Any]) -> int:
         """The number of the candidate that is chosen."""
         scores = split_scores(cv_results, self.metric)
+        if scores.shape[1] < 2:
+            raise ValueError(ONE_SPLIT)
         params = list(cv_results["params"])
         means = scores.mean(axis=1)
         if np.isnan(means).all():

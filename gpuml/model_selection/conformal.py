@@ -1,6 +1,7 @@
 """Prediction intervals from residuals of held-out rows."""
 
 import math
+from numbers import Real
 from typing import Any, Self
 
 import numpy as np
@@ -206,8 +207,9 @@ class ConformalRegressor(Travels, MetaEstimatorMixin, RegressorMixin, BaseEstima
             If there are too few residuals: coverage c needs c / (1 - c) of them.
         """
         check_is_fitted(self)
-        if not 0 < coverage < 1:
-            raise ValueError(f"coverage must be between 0 and 1, got {coverage!r}.")
+        is_number = isinstance(coverage, Real)
+        if not (is_number and 0 < coverage < 1):
+            raise ValueError(f"coverage must be a number between 0 and 1, got {coverage!r}.")
         residuals = self.residuals_
         n, xp = residuals.shape[0], namespace(residuals)
         # Exact where the product is a whole number up to rounding.

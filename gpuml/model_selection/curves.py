@@ -25,7 +25,7 @@ from gpuml.model_selection.evaluate import Evaluator, Job
 from gpuml.model_selection.inside import rows_within
 from gpuml.model_selection.one_by_one import Part, params_of, score_model
 from gpuml.model_selection.trainers import with_classes
-from gpuml.model_selection.validation import job_of
+from gpuml.model_selection.validation import check_one_score, job_of
 
 # Shares of a training set; scikit-learn's default.
 SHARES = np.linspace(0.1, 1.0, 5)
@@ -283,5 +283,6 @@ def _scores(job: Job, candidates: list[dict], error_score: Any) -> dict[str, np.
 
 
 def _tables(results: list[dict[str, Any]]) -> dict[str, np.ndarray]:
+    check_one_score(results)
     names = ("train_scores", "test_scores", "fit_time", "score_time")
     return {name: np.asarray([result[name] for result in results]) for name in names}

@@ -73,17 +73,17 @@ class Rehearsed:
     def _splitter(self):
         return check_splitter(self.cv, self.y, classifier=self.classifier)
 
-    def split(self, X: Any = None, y: Any = None, groups: Any = None) -> Any:
+    def split(self, X: Any = None, y: Any = None, **params: Any) -> Any:
         """The numbers of the training and held-out rows of each split."""
         if self._splits is None:
-            known = {} if groups is None else {"groups": groups}
+            known = {name: value for name, value in params.items() if value is not None}
             made = split_rows(self._splitter, self.X, self.y, _num_samples(self.X), **known)
             self._splits = [(row_indices(each.train), row_indices(each.test)) for each in made]
         return iter(self._splits)
 
-    def get_n_splits(self, X: Any = None, y: Any = None, groups: Any = None) -> int:
+    def get_n_splits(self, X: Any = None, y: Any = None, **params: Any) -> int:
         """The number of splits."""
-        return int(self._splitter.get_n_splits(self.X, self.y, groups))
+        return int(self._splitter.get_n_splits(self.X, self.y, **params))
 
     def __deepcopy__(self, memo: Any) -> "Rehearsed":
         return self

@@ -31,7 +31,7 @@ from gpuml.data import AnySplit
 from gpuml.divided.stored import StoredRows
 from gpuml.metrics.scorer import check_scoring, suggesting
 from gpuml.model_selection.candidates import ALONE, Plan, Step, measured
-from gpuml.model_selection.choice import OneStandardError
+from gpuml.model_selection.choice import ONE_SPLIT, OneStandardError
 from gpuml.model_selection.divided import evaluator_of, stored
 from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.interrupted import left_of, show_left
@@ -221,6 +221,10 @@ class OnePassSearch(Travels, BaseSearchCV):
 
         return results_frame(self)
 
+    def __sklearn_is_fitted__(self) -> bool:
+        # After Ctrl-C there are results, and no model.
+        return hasattr(self, "best_estimator_" if self.refit else "cv_results_")
+
     def _html_repr(self):
         from gpuml.model_selection._html import search_html
 
@@ -294,6 +298,9 @@ class OnePassSearch(Travels, BaseSearchCV):
         self._checked_cv_orig = cv
         self._check_input_parameters(X=X, y=y, split_params=routed.splitter.split)
         self.n_splits_ = cv.get_n_splits(X, y, **routed.splitter.split)
+        is_rule = self.refit == ONE_ERROR or isinstance(self.refit, OneStandardError)
+        if is_rule and self.n_splits_ < 2:
+            raise ValueError(ONE_SPLIT)
         task = replace(
             self._task(scorers, routed),
             kept=kept_of(self.return_predictions, y),

@@ -13,6 +13,7 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
+from sklearn import get_config
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
@@ -169,8 +170,11 @@ def fit_params_of(
 def run_around(around: Any, fit: Callable[..., Any], changes: Mapping[str, Any], *args, **params):
     """Run scikit-learn's `fit` of an estimator with other parameters, and set its attributes.
 
-    The parameters of the estimator itself do not change.
+    The parameters of the estimator itself do not change. They are checked first, because `fit` sees
+    others.
     """
+    if not get_config()["skip_parameter_validation"]:
+        around._validate_params()
     other = copy(around)
     vars(other).update(changes)
     fit(other, *args, **params)

@@ -22,6 +22,7 @@ from gpuml._arrays import (
 )
 from gpuml._sklearn import (
     HasMethods,
+    Interval,
     _num_samples,
     _warn_or_raise_about_fit_failures,
     validate_params,
@@ -31,7 +32,8 @@ from gpuml.metrics.residuals import ResidualMoments
 from gpuml.metrics.scorer import BatchScorer, batch_scorer, check_scoring
 from gpuml.model_selection.evaluate import Evaluator, Job
 from gpuml.model_selection.one_by_one import rows_of
-from gpuml.model_selection.validation import job_of
+from gpuml.model_selection.parts import host_target
+from gpuml.model_selection.validation import check_one_score, job_of
 from gpuml.resampling.split import check_splitter, looks_at_labels
 from gpuml.solvers.resampled import ORDERS_AT_ONCE, permuted_rows
 
@@ -47,7 +49,7 @@ NAME = "permutation_test_score"
         "y": "no_validation",
         "groups": ["array-like", None],
         "cv": ["cv_object"],
-        "n_permutations": [Integral],
+        "n_permutations": [Interval(Integral, 1, None, closed="left")],
         "n_jobs": [Integral, None],
         "random_state": ["random_state", np.random.Generator],
         "verbose": ["verbose"],
@@ -213,7 +215,7 @@ class _Hashed:
 
 def _orders(job: Job, groups: Any, random_state: Any) -> _Drawn | _Hashed:
     n_rows = _num_samples(job.X)
-    labels = None if groups is None else np.asarray(to_host(as_array(groups)))
+    labels = None if groups is None else np.asarray(host_target(groups))
     if not isinstance(random_state, np.random.Generator):
         return _Drawn(n_rows, labels, check_random_state(random_state))
     place = place_of(job.X) if is_array(job.X) else HOST
@@ -231,6 +233,7 @@ def _score(job: Job) -> float:
     """The mean score over the splits."""
     results = Evaluator(job).evaluate([{}])
     _warn_or_raise_about_fit_failures(results, "raise")
+    check_one_score(results)
     return np.mean([result["test_scores"] for result in results])
 
 

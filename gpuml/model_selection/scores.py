@@ -121,7 +121,10 @@ def model_scores(job: Job, estimator: Any, group: Group, stack: Stack) -> ScoreM
         weighted = weight is not None and _takes_weights(scorer)
         kwargs = {"sample_weight": rows_of(weight, rows)} if weighted else {}
         X, y = rows_of(job.X, rows), rows_of(job.y, rows)
-        return score_model(model, X, y, kwargs, replace(job.task, scorer=scorer))
+        found = score_model(model, X, y, kwargs, replace(job.task, scorer=scorer))
+        if isinstance(found, dict) and scorer is not job.task.scorer:
+            raise ValueError(f"One of several scorers returned {found}.")  # single fits say which
+        return found
 
     return score
 

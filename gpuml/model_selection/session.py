@@ -1,10 +1,11 @@
 """Sessions: candidates are evaluated one after another on rows that are prepared once."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
 
 from gpuml._arrays.small_arrays import small_arrays
 from gpuml._sklearn import (
@@ -137,11 +138,13 @@ class Session:
     @property
     def results_(self) -> Any:
         """All candidates so far as a DataFrame, the best one first, as in `GridSearchCV`."""
+        self._check_evaluated()
         return results_frame(self)
 
     @property
     def cv_results_(self) -> dict[str, Any]:
         """Results of all candidates so far, as in `GridSearchCV`."""
+        self._check_evaluated()
         return self._table(self._params, self._results)
 
     def evaluate(self, candidates: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -163,13 +166,17 @@ class Session:
         ValueError
             If all fits fail, if there are no candidates, or after `close`.
         TypeError
-            If `candidates` is one dict instead of a list of dicts.
+            If `candidates` is anything but a list of dicts.
         """
         if isinstance(candidates, Mapping):
             raise TypeError(
                 "evaluate takes a list of dicts of parameters, got one dict: write "
                 f"evaluate([{dict(candidates)!r}]), or list(ParameterGrid(...)) for a grid."
             )
+        candidates = list(candidates) if isinstance(candidates, Iterable) else [candidates]
+        others = [each for each in candidates if not isinstance(each, Mapping)]
+        if others:
+            raise TypeError(f"evaluate takes a list of dicts of parameters, got {others[0]!r}.")
         candidates = [dict(each) for each in candidates]
         if not candidates:
             raise ValueError("No candidates: evaluate takes a list of dicts of parameters.")
@@ -198,10 +205,10 @@ class Session:
         """
         evaluator = self._evaluator
         if params is None:
-            if not self._params:
-                raise ValueError("Nothing was evaluated yet: call evaluate first, or pass params.")
             scores = split_scores(self.cv_results_, metric).mean(axis=1)
             params = self._params[int(np.argmax(np.where(np.isnan(scores), -np.inf, scores)))]
+        if not isinstance(params, Mapping):
+            raise TypeError(f"params must be a dict of parameters, got {params!r}.")
         with small_arrays():
             evaluator.evaluate([dict(params)])
             model = evaluator.refit(evaluator.n_done - 1)
@@ -315,6 +322,12 @@ class Session:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+    def _check_evaluated(self):
+        if not self._params:
+            raise NotFittedError(
+                "Nothing was evaluated yet: call evaluate first. To refit, you may pass params."
+            )
 
     def _go_on(self, evaluator):
         self._steps, self._open = self.plan_.steps, evaluator

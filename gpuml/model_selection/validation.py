@@ -1,5 +1,6 @@
 """Cross-validation of one estimator: a search over a single candidate."""
 
+from collections.abc import Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -206,6 +207,17 @@ def _results(estimator, X, y, scorers, **options):
     results = evaluator_of(job).evaluate([{}])
     _warn_or_raise_about_fit_failures(results, options["error_score"])
     return results, job.splits
+
+
+def check_one_score(results: Sequence[Mapping[str, Any]]) -> None:
+    """Raise scikit-learn's error for a scorer that returns a dict where one score is needed."""
+    for result in results:
+        score = result["test_scores"]
+        if isinstance(score, dict):
+            raise ValueError(
+                f"scoring must return a number, got {score} ({type(score)}) instead. "
+                "cross_validate takes several scores."
+            )
 
 
 def job_of(

@@ -105,6 +105,11 @@ def as_rows(indices: Any, n_rows: int) -> Rows:
     """Rows that a splitter named by indices or a mask: as runs of neighbours if there are few."""
     indices = to_host(indices) if is_foreign(indices) else np.asarray(indices)
     if indices.dtype == bool:
+        if indices.shape != (n_rows,):
+            raise IndexError(
+                f"A split that is a mask must have one value for each of the {n_rows} rows of X, "
+                f"got shape {indices.shape}."
+            )
         indices = np.flatnonzero(indices)
     if indices.size == 0:
         return slice(0, 0)

@@ -506,6 +506,44 @@ def test_routed_weights():
     assert_same(ours, theirs, X)
 
 
+@pytest.mark.parametrize(
+    ("model", "wrong"),
+    [
+        (CalibratedClassifierCV(LOGISTIC), {"n_jobs": "2"}),
+        (CalibratedClassifierCV(LOGISTIC), {"cv": "prefit"}),
+        (TunedThresholdClassifierCV(LOGISTIC), {"cv": 1.5}),
+        (TunedThresholdClassifierCV(LOGISTIC), {"n_jobs": "2"}),
+        (OneVsRestClassifier(LOGISTIC), {"n_jobs": "2"}),
+        (BaggingClassifier(LOGISTIC), {"n_jobs": "2"}),
+    ],
+    ids=str,
+)
+def test_parameters_that_gpuml_replaces_are_checked(model, wrong):
+    (name,) = wrong
+    with pytest.raises(InvalidParameterError, match=f"The '{name}' parameter of"):
+        clone(model).set_params(**wrong).fit(X, TWO)
+
+
+class Weighty(KFold):
+    """Folds of the rows that weigh something."""
+
+    def split(self, X, y=None, groups=None, weight=None):
+        for train, test in super().split(X, y):
+            yield train[weight[train] > 1], test
+
+
+@pytest.mark.parametrize("library", array_libraries())
+def test_the_splitter_of_a_threshold_gets_what_it_requests(library):
+    with sklearn.config_context(enable_metadata_routing=True):
+        cv = Weighty(3).set_split_request(weight=True)
+        ours = TunedThresholdClassifierCV(LOGISTIC, cv=cv).fit(
+            library.asarray(X), library.asarray(TWO), weight=WEIGHT
+        )
+        theirs = selection.TunedThresholdClassifierCV(THEIRS, cv=cv).fit(X, TWO, weight=WEIGHT)
+    assert ours.best_threshold_ == pytest.approx(theirs.best_threshold_)
+    assert ours.best_score_ == pytest.approx(theirs.best_score_)
+
+
 # Not those of which scikit-learn's own fail, or skip all.
 CLASSIFIERS = [("weak", LogisticRegression(C=0.1)), ("strong", LogisticRegression())]
 REGRESSORS = [("weak", Ridge(0.1)), ("strong", Ridge())]

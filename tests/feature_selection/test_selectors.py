@@ -6,6 +6,7 @@ import pytest
 import scipy.sparse as sp
 import sklearn.feature_selection as sk
 import sklearn.linear_model as sk_linear
+from sklearn import config_context
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestRegressor
 from sklearn.model_selection import (
@@ -231,7 +232,11 @@ def test_important_features_are_selected_where_the_rows_are(library, model, rng)
 def test_names_of_columns_are_kept(rng):
     X, y = regression(rng, 60, 5)
     frame = pd.DataFrame(X, columns=list("abcde"))
-    for selector in (RFE(Ridge()), SequentialFeatureSelector(Ridge()), SelectFromModel(Ridge())):
+    for selector in (
+        *(RFE(Ridge()), SequentialFeatureSelector(Ridge()), SelectFromModel(Ridge())),
+        *(RFE(Lasso(0.01)), RFECV(Ridge()), RFECV(Lasso(0.01))),
+        *(SequentialFeatureSelector(Lasso(0.01)), SelectFromModel(Lasso(0.01))),
+    ):
         selector.set_output(transform="pandas").fit(frame, y)
         names = list(np.array(list("abcde"))[selector.get_support()])
         assert list(selector.get_feature_names_out()) == names
@@ -291,6 +296,20 @@ def test_rows_on_a_device_take_no_parameters_in_rfecv(rng):
     X = torch_or_skip(rng.normal(size=(40, 3)))
     with pytest.raises(ValueError, match="passes no parameters to the estimator"):
         RFECV(LogisticRegression()).fit(X, np.arange(40) % 2, sample_weight=np.ones(40))
+
+
+def test_groups_are_for_the_splitter_of_a_sequential_selector(rng):
+    X, groups, weight = rng.normal(size=(40, 4)), np.arange(40) % 5, rng.random(40)
+    y = X @ [1.0, 0.5, 0.1, 0.0] + rng.normal(size=40)
+    with config_context(enable_metadata_routing=True):
+        ridge = Ridge().set_fit_request(sample_weight="weight")
+        ours, theirs = (
+            kind(ridge, n_features_to_select=2, cv=GroupKFold(3))
+            .fit(X, y, groups=groups, weight=weight)
+            .support_
+            for kind in (SequentialFeatureSelector, sk.SequentialFeatureSelector)
+        )
+    np.testing.assert_array_equal(ours, theirs)
 
 
 def torch_or_skip(x):

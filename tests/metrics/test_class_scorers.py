@@ -258,6 +258,17 @@ def test_a_batch_is_its_models_one_by_one(library, rng, monkeypatch, name, k):
     np.testing.assert_allclose(found, np.concatenate(expected), rtol=1e-12)
 
 
+@pytest.mark.parametrize("weighted", [False, True], ids=["", "weighted"])
+@pytest.mark.parametrize(("name", "k"), LAWS)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
+def test_equal_models_tie(rng, name, k, weighted):
+    y, said = problem(rng, k, n_models=1)
+    weight = rng.uniform(0.1, 3.0, size=len(y)) if weighted and "_ovo" not in name else None
+    alike = {key: np.repeat(a, 7, axis=0) for key, a in said.items()}
+    found = at_once(get_scorer(name), y, alike, np.arange(k), weight)
+    np.testing.assert_array_equal(found, found[0])
+
+
 @pytest.mark.parametrize(("name", "k"), LAWS)
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
 def test_the_order_of_rows_is_of_no_consequence(library, rng, name, k):

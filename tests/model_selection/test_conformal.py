@@ -119,5 +119,6 @@ def test_more_coverage_than_residuals_can_show():
     model = ConformalRegressor(Ridge()).fit(X, y)
     with pytest.raises(ValueError, match="needs 99 residuals, and there are 50"):
         model.predict_interval(X, 0.99)
-    with pytest.raises(ValueError, match="between 0 and 1"):
-        model.predict_interval(X, 1.0)
+    for coverage in (1.0, "0.9"):
+        with pytest.raises(ValueError, match="a number between 0 and 1"):
+            model.predict_interval(X, coverage)

@@ -1,6 +1,7 @@
 """Curves, predictions of held-out rows and permutation tests are scikit-learn's, many at a time."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn.linear_model as sk_linear
 import sklearn.model_selection as sk
@@ -189,6 +190,15 @@ def test_permutations(library, model, theirs, options, grouped, numbers):
     assert pvalue == expected[2]
 
 
+@pytest.mark.parametrize("kind", [list, pd.Series])
+def test_groups_of_permutations_may_be_in_any_container(kind, numbers):
+    X, y = numbers
+    groups, options = np.arange(len(y)) % 5, {"cv": sk.GroupKFold(3), "n_permutations": 3}
+    found = ours.permutation_test_score(Ridge(), X, y, groups=kind(groups), **options)
+    expected = sk.permutation_test_score(sk_linear.Ridge(), X, y, groups=groups, **options)
+    np.testing.assert_allclose(found[1], expected[1], rtol=1e-7)
+
+
 @pytest.mark.filterwarnings("ignore:The groups parameter is ignored by KFold")  # as scikit-learn's
 @pytest.mark.parametrize("library", array_libraries())
 @pytest.mark.parametrize("grouped", [False, True])
@@ -280,6 +290,25 @@ def test_what_is_refused(numbers):
         ours.validation_curve(Ridge(), X, y, param_name="no_such", param_range=[1])
     with pytest.raises(ValueError, match="alpha"):
         ours.cross_val_predict(Ridge(alpha=-1), X, y)
+    with pytest.raises(InvalidParameterError, match="n_permutations"):
+        ours.permutation_test_score(Ridge(), X, y, n_permutations=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("learning_curve", {"train_sizes": [1.0]}),
+        ("validation_curve", {"param_name": "alpha", "param_range": [1.0]}),
+        ("permutation_test_score", {"n_permutations": 1}),
+        ("bootstrap_score", {"n_resamples": 2}),
+        ("cross_val_score", {}),
+        ("cross_validate", {"scoring": {"several": lambda *_: {"a": 1.0}}}),
+    ],
+)
+def test_several_scores_are_refused_where_one_is_needed(name, options, numbers):
+    X, y = numbers
+    with pytest.raises(ValueError, match="scoring must return a number, got {'a': 1.0}"):
+        getattr(ours, name)(Ridge(), X, y, **{"scoring": lambda *_: {"a": 1.0}, **options})
 
 
 @pytest.mark.parametrize("wrong", ["scoring", "estimator"])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from joblib import parallel_config
 from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import KFold
 
 from gpuml.linear_model import Ridge
@@ -95,6 +96,8 @@ def test_finished_fits_are_kept(rows, stop, backend):
     assert search.n_splits_ == len(search.split_sizes_) == N_SPLITS
     assert len(search.results_) == len(factors)
     assert not hasattr(search, "best_estimator_")
+    with pytest.raises(NotFittedError):
+        search.predict(rows[0])
 
 
 def test_candidates_without_a_fit_are_named(rows):

@@ -231,6 +231,8 @@ def test_failures_are_told(numbers):
         OptunaSearchCV(Ridge(), SPACE, study=two).fit(X, y)
     with pytest.raises(ValueError, match="batch_size"):
         OptunaSearchCV(Ridge(), SPACE, batch_size=0).fit(X, y)
+    with pytest.raises(ValueError, match="batch_size must be an int of at least 1"):
+        optimize(new_study(), Session(Ridge(), X, y), SPACE, n_trials=2, batch_size=0)
 
 
 def test_a_timeout_or_a_callback_ends_it(numbers):

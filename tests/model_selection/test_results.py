@@ -89,6 +89,10 @@ def test_a_search_takes_the_rule_by_name(rows):
     assert theirs.best_index_ == search.best_index_
     with pytest.raises(ValueError, match="same splits"):
         HalvingGridSearchCV(Ridge(), ALPHAS, refit="1se").fit(*rows)
+    one = sk.ShuffleSplit(1, random_state=0)
+    for rule in ("1se", OneStandardError()):
+        with pytest.raises(ValueError, match="at least two splits"):
+            GridSearchCV(Ridge(), ALPHAS, refit=rule, cv=one).fit(*rows)
     with pytest.raises(ValueError, match="multi-metric"):
         GridSearchCV(Ridge(), ALPHAS, refit="1se", scoring=["r2", "neg_max_error"]).fit(*rows)
 

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge as TheirRidge
 from sklearn.model_selection import KFold, RepeatedKFold, ShuffleSplit
 
@@ -58,6 +59,9 @@ def test_a_refit_takes_the_sums_there_are(numbers, monkeypatch):
     session = Session(Ridge(), X, y)
     with pytest.raises(ValueError, match="Nothing was evaluated"):
         session.refit()
+    with pytest.raises(NotFittedError, match="Nothing was evaluated"):
+        _ = session.results_
+    assert not hasattr(session, "cv_results_")
     session.evaluate(CANDIDATES)
     expected = GridSearchCV(Ridge(), GRID).fit(X, y)
     found = session.refit()
@@ -111,6 +115,11 @@ def test_the_best_of_several_metrics_is_named(numbers):
     ranks = session.cv_results_["rank_test_neg_mean_absolute_error"]
     best = session.refit(metric="neg_mean_absolute_error")
     assert best.alpha == CANDIDATES[ranks.argmin()]["alpha"]
+    for wrong in (None, "alpha", [1.0]):
+        with pytest.raises(TypeError, match="list of dicts"):
+            session.evaluate(wrong)
+    with pytest.raises(TypeError, match="a dict of parameters, got 3"):
+        session.refit(3)
     with pytest.raises(TypeError, match="list of dicts"):
         session.evaluate(CANDIDATES[0])
 

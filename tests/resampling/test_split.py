@@ -99,6 +99,9 @@ def test_masks_negative_indices_and_errors():
     assert as_rows(np.array([True, True, False]), 3) == slice(0, 2)
     assert as_rows([-2, -1], 5) == slice(3, 5)
     np.testing.assert_array_equal(as_rows(np.array([0, 2, 4, 6, 8]), 9), [0, 2, 4, 6, 8])
+    for mask in (np.ones(3, bool), np.ones((5, 1), bool)):
+        with pytest.raises(IndexError, match="each of the 5 rows of X, got shape"):
+            as_rows(mask, 5)
     with pytest.raises(IndexError, match="outside the 5 rows"):
         as_rows([5], 5)
     with pytest.raises(ValueError, match="integer index arrays"):
