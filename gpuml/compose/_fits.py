@@ -129,7 +129,8 @@ def _fit_learned(steps, X, learned):
             _check_feature_names(step, header_of(X), reset=True)
             _check_n_features(step, X, reset=True)
             vars(step).update(found)
-        X = step.transform(X)
+        if step is not steps[-1]:
+            X = step.transform(X)
 
 
 def _counts_of(counts, j, categories):

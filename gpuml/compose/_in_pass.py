@@ -22,7 +22,7 @@ from gpuml.compose._layout import (
     columns_of,
     entries_of,
     kind_of,
-    lay_out,
+    layout_of,
     made_where_missing,
     side_by_side,
 )
@@ -78,7 +78,7 @@ def folds_of(transformer: Any, folds: Folds, candidates: Sequence[Mapping[str, A
     """Folds whose table has all columns that candidates read."""
     batch = cast(TableBatch, folds.batch)
     X = batch.source
-    layout = lay_out(transformer, X).of_table(batch.table)
+    layout = layout_of(batch.table, transformer, X)
     branches = _branches(transformer, layout, X, candidates)
     if folds.batch.is_divided:
         why = divided_obstacle(branches, X)
@@ -121,7 +121,7 @@ def fit_columns(
     """
     batch = cast(TableBatch, parts.batch)
     X = batch.source
-    fit = Fit(parts, lay_out(transformer, X).of_table(batch.table))
+    fit = Fit(parts, layout_of(batch.table, transformer, X))
     branches = _branches(transformer, fit.layout, X, candidates)
     return [
         _step(transformer, candidate, branch, fit)

@@ -94,11 +94,6 @@ class Layout:
         table = make_table(numbers, len(self.numbers), coded, X.shape[0], place)
         return replace(table, positions=(self.numbers, self.coded))
 
-    def of_table(self, table: Table) -> "Layout":
-        """The same of a table that was read for other steps, and may have other columns."""
-        numbers, coded = table.positions or (self.numbers, self.coded)
-        return replace(self, numbers=numbers, coded=coded)
-
     @property
     def grouped(self) -> frozenset[int]:
         """Columns of X of whose levels only those matter that are not rare."""
@@ -202,6 +197,13 @@ def lay_out(transformer: Any, X: Any) -> Layout:
     return Layout(branch, tuple(sorted(read["numbers"])), tuple(sorted(read["levels"])))
 
 
+def layout_of(table: Table, transformer: Any, X: Any) -> Layout:
+    """The columns of a table, which was read for these steps or for others, and has no branches."""
+    if table.positions is None:
+        return lay_out(transformer, X)
+    return Layout(Branch("beside", tuple(range(X.shape[1]))), *table.positions)
+
+
 def entries_of(transformer: Any, X: Any) -> list[tuple[str, Any, list[int], float]]:
     """Names, transformers, columns of X and weights of what stands side by side."""
     weights = transformer.transformer_weights or {}
@@ -241,7 +243,7 @@ def branch_of(steps: tuple[Any, ...], X: Any, columns: tuple[int, ...]) -> Branc
     dtypes = dtypes_of(X, columns)
     constant = bool(steps) and _takes_constant(steps[0], dtypes)
     n_imputers = int(constant and _fills(steps[0], "levels") and _are_alike(dtypes))
-    known = _have_levels(X, columns, steps[: n_imputers + 1])
+    known = _have_levels(X, columns, dtypes, steps[: n_imputers + 1])
     if known and _encodes(steps[n_imputers:]) and _are_affine(steps[n_imputers + 1 :]):
         return Branch("levels", columns, steps[: n_imputers + 1], steps[n_imputers + 1 :])
     n_imputers = int(constant and _fills(steps[0], "numbers"))
@@ -298,18 +300,18 @@ def _are_alike(dtypes):
     return kinds <= set("iuf") or not kinds & set("biuf")
 
 
-def _have_levels(X, columns, steps):
+def _have_levels(X, columns, dtypes, steps):
     """Whether the levels and missing values of the table are those that the steps use."""
     if X is None or is_foreign(X) or isinstance(X, np.ndarray):
         return True
     # scikit-learn's encoders treat null in text as a value, and refuse pandas.NA.
     known = all(map(_is_ours, steps))
-    for column in (column_of(X, j) for j in columns):
-        is_date, is_text = column.dtype.kind in "mM", column.dtype.kind == "O"
-        if (is_date or (is_text and not known)) and has_nulls(column):
-            return False
-        if is_date and isinstance(column, FrameColumn):
-            return False
+    for j, dtype in zip(columns, dtypes, strict=True):
+        is_date, is_text = dtype.kind in "mM", dtype.kind == "O"
+        if is_date or (is_text and not known):
+            column = column_of(X, j)
+            if has_nulls(column) or (is_date and isinstance(column, FrameColumn)):
+                return False
     return True
 
 
