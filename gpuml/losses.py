@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, device_of, is_numpy, itemsize
+from gpuml._arrays.ops import clipped
 
 # Larger exponents are clipped, so that no float32 or float64 sum overflows.
 LARGEST_EXPONENT = {4: 60.0, 8: 600.0}  # by bytes of a number: NumPy takes long to name a dtype
@@ -169,11 +170,11 @@ def _equal_shares(k, mean):
 
 def _exp(z, xp):
     """``exp(z)``, which stays finite: what no model of the minimum comes near is cut off."""
-    return xp.exp(xp.clip(z, max=LARGEST_EXPONENT[itemsize(z.dtype)]))
+    return xp.exp(clipped(z, high=LARGEST_EXPONENT[itemsize(z.dtype)]))
 
 
 def _log(mean, xp):
-    return xp.log(xp.clip(mean, min=SMALLEST_RATE))
+    return xp.log(clipped(mean, SMALLEST_RATE))
 
 
 def _cut(power, c):
@@ -207,7 +208,7 @@ def _exponential(power, c, z, xp):
         if z.size and not z.max() <= largest:
             z = out = np.minimum(z, largest, out=out)
         return np.exp(z, out=out)
-    return xp.exp(xp.clip(z if c == 1 else c * z, max=largest))
+    return xp.exp(clipped(z if c == 1 else c * z, high=largest))
 
 
 def _log_value(power, z, target, xp):
@@ -333,7 +334,7 @@ def _cuda_identity(power):
 
 
 def _squared_hinge_value(z, target, xp):
-    return xp.clip(1.0 - (2.0 * target - 1.0) * z[0, ...], min=0.0) ** 2
+    return clipped(1.0 - (2.0 * target - 1.0) * z[0, ...], 0.0) ** 2
 
 
 def _squared_hinge_slope(z, target, xp):
@@ -344,7 +345,7 @@ def _squared_hinge_slope(z, target, xp):
         np.minimum(z, 0.0, out=z)
         z *= 2.0 * sign
         return z
-    return 2.0 * sign * xp.clip(sign * z - 1.0, max=0.0)
+    return 2.0 * sign * clipped(sign * z - 1.0, high=0.0)
 
 
 def _squared_hinge_curvature(z, target, xp):
@@ -373,7 +374,7 @@ def squared_beyond(epsilon: float) -> Loss:
 
 
 def _beyond_value(epsilon, z, target, xp):
-    return xp.clip(xp.abs(z[0, ...] - target) - epsilon, min=0.0) ** 2
+    return clipped(xp.abs(z[0, ...] - target) - epsilon, 0.0) ** 2
 
 
 def _beyond_slope(epsilon, z, target, xp):
@@ -383,7 +384,7 @@ def _beyond_slope(epsilon, z, target, xp):
         z *= 2.0
         return z
     error = z - target
-    return 2.0 * (error - xp.clip(error, min=-epsilon, max=epsilon))
+    return 2.0 * (error - clipped(error, -epsilon, epsilon))
 
 
 def _beyond_curvature(epsilon, z, target, xp):

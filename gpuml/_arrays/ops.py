@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import lapack
 
-from gpuml._arrays import Array, device_of, is_numpy, is_singular, nbytes
+from gpuml._arrays import Array, device_of, is_cupy, is_numpy, is_singular, namespace, nbytes
 from gpuml._arrays.cholesky import SMALL_ORDER, solve_by_cholesky
 from gpuml._arrays.threads import threads_for_order
 
@@ -26,6 +26,16 @@ SYSTEM_BYTES = 2**30
 def zeros(shape: tuple, *, like: Array, xp: Any) -> Array:
     """Float64 zeros on the device of `like`."""
     return xp.zeros(shape, dtype=xp.float64, device=device_of(like))
+
+
+def clipped(x: Array, low: float | None = None, high: float | None = None) -> Array:
+    """Numbers not below `low` and not above `high`; nan stays.
+
+    For NumPy and CuPy, `array_api_compat` writes to masks of them, for which a GPU has to wait.
+    """
+    if is_numpy(x) or is_cupy(x):
+        return x.clip(low, high)
+    return namespace(x).clip(x, min=low, max=high)
 
 
 def constant(values: Any, *, like: Array, xp: Any) -> Array:

@@ -9,7 +9,7 @@ from sklearn import kernel_approximation as sk
 from sklearn.utils import check_random_state
 
 from gpuml._arrays import Array, device_of, is_numpy, move, namespace, place_of
-from gpuml._arrays.ops import constant
+from gpuml._arrays.ops import clipped, constant
 from gpuml._inputs.validation import check_rows
 from gpuml.exceptions import level_of_user
 from gpuml.preprocessing._places import row_blocks
@@ -188,4 +188,4 @@ def _inverse_root(K: Array) -> Array:
     xp = namespace(K)
     values, vectors = xp.linalg.eigh(K)
     signs = xp.where(values < 0, -xp.ones_like(values), xp.ones_like(values))
-    return (vectors * (signs / xp.sqrt(xp.clip(xp.abs(values), SMALLEST, None)))) @ vectors.T
+    return (vectors * (signs / xp.sqrt(clipped(xp.abs(values), SMALLEST)))) @ vectors.T

@@ -11,6 +11,7 @@ from typing import Any
 
 import sklearn.metrics as sk
 
+from gpuml._arrays.ops import clipped
 from gpuml.metrics._class_single import score_scores
 from gpuml.metrics._classes import PROBABILITY, add_row
 from gpuml.metrics._functions import PARAMETERS, public
@@ -58,7 +59,7 @@ def _log_losses(problem, p):
     eps = float(xp.finfo(p.dtype).eps)
     own = xp.take_along_axis(p, problem.codes_along(p), axis=-1)
     # A probability of 0 for what happened would cost infinitely much.
-    return -xp.log(xp.astype(xp.clip(own, eps, 1 - eps), xp.float64))[..., 0]
+    return -xp.log(xp.astype(clipped(own, eps, 1 - eps), xp.float64))[..., 0]
 
 
 def _distances(problem, options):

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, device_of, namespace, to_host
+from gpuml._arrays.ops import clipped
 
 EPS = np.finfo(np.float64).eps
 
@@ -36,7 +37,7 @@ def weighted_quantiles(X: Array, weight: Array, levels: Any, *, average: bool) -
         # Rows without weight are no smallest values.
         ranks = np.maximum(np.asarray(levels) * float(reached[last]), np.nextafter(0.0, 1.0))
         at = xp.searchsorted(reached, xp.asarray(ranks, device=device_of(X)))
-        at = xp.clip(at, 0, last)
+        at = clipped(at, 0, last)
         rank = xp.take(reached, at, axis=0)
         after = xp.searchsorted(reached, rank, side="right")
         after = xp.where(after > last, at, after)

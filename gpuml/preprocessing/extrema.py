@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 from sklearn import preprocessing as sk
 
 from gpuml._arrays import Array, namespace
+from gpuml._arrays.ops import clipped
 from gpuml._inputs.validation import check_rows
 from gpuml.preprocessing._column_extrema import (
     column_extrema,
@@ -123,7 +124,7 @@ class MinMaxScaler(_ByExtrema, sk.MinMaxScaler):
     def _scaled(self, X):
         X = X * beside(self.scale_, X)
         X += beside(self.min_, X)
-        return namespace(X).clip(X, *map(float, self.feature_range)) if self.clip else X
+        return clipped(X, *map(float, self.feature_range)) if self.clip else X
 
     def _undone(self, X):
         X = X - beside(self.min_, X)
@@ -186,7 +187,7 @@ class MaxAbsScaler(_ByExtrema, sk.MaxAbsScaler):
 
     def _scaled(self, X):
         X = X / beside(self.scale_, X)
-        return namespace(X).clip(X, -1.0, 1.0) if self.clip else X
+        return clipped(X, -1.0, 1.0) if self.clip else X
 
     def _undone(self, X):
         return X * beside(self.scale_, X)

@@ -18,6 +18,7 @@ from gpuml._arrays import (
     place_of,
     to_host,
 )
+from gpuml._arrays.ops import clipped
 from gpuml._inputs.validation import check_images, check_rows
 from gpuml.preprocessing._fills import column_quantiles, count_missing, is_nan
 from gpuml.preprocessing._places import at_host
@@ -166,7 +167,7 @@ class QuantileTransformer(Transformer, sk.QuantileTransformer):
         share = self._at_ends(share, x, quantiles, (0.0, 1.0), xp)
         if self.output_distribution == "uniform":
             return share
-        return xp.clip(of_scipy("ndtri", share), *map(float, NORMAL_ENDS))
+        return clipped(of_scipy("ndtri", share), *map(float, NORMAL_ENDS))
 
     def _backward(self, z, quantiles, references, xp):
         wide = xp.astype(z, xp.float64)
@@ -192,7 +193,7 @@ def _interpolated(x: Array, known: Array, values: Array) -> Array:
     xp, k = namespace(x), known.shape[0]
     if k == 1:
         return xp.zeros_like(x) + values[0]
-    at = xp.clip(xp.searchsorted(known, x, side="right") - 1, 0, k - 2)
+    at = clipped(xp.searchsorted(known, x, side="right") - 1, 0, k - 2)
     below, above = xp.take(known, at), xp.take(known, at + 1)
     first, last = xp.take(values, at), xp.take(values, at + 1)
     gap = above - below

@@ -6,6 +6,7 @@ import numpy as np
 from sklearn import preprocessing as sk
 
 from gpuml._arrays import Array, as_array, move, namespace, place_of, to_host
+from gpuml._arrays.ops import clipped
 from gpuml._inputs.validation import check_rows, check_weight
 from gpuml._sklearn import _fit_context
 from gpuml.preprocessing._column_extrema import column_extrema
@@ -137,7 +138,7 @@ class SplineTransformer(Transformer, sk.SplineTransformer):
         n = len(t) - degree - 1
         low, high = float(t[degree]), float(t[n])
         x = xp.where(missing, xp.full_like(x, low if low == low else 0.0), x)
-        inside = xp.clip(x, low, high) if low == low else x
+        inside = clipped(x, low, high) if low == low else x
         outside = x - inside
         if self.extrapolation == "error" and bool(xp.any(outside != 0)):
             raise ValueError("`X` contains values beyond the limits of the knots.")

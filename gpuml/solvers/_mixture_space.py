@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, move, namespace, place_of
-from gpuml._arrays.ops import EPS
+from gpuml._arrays.ops import EPS, clipped
 from gpuml.data import Holders
 from gpuml.solvers.covariances import spectrum
 from gpuml.solvers.gaussians import ILL_DEFINED
@@ -138,7 +138,7 @@ class Space:
         floor = max(least_reg, p * EPS * most) or 1.0
         if least_reg == 0 and float(xp.min(values)) <= p * EPS * most:
             raise ValueError(ILL_DEFINED)
-        values = xp.clip(values, min=0.0) + floor
+        values = clipped(values, 0.0) + floor
         turn = vectors / xp.sqrt(values)
         back = (vectors * xp.sqrt(values)).T
         shards = shards.map(_turned, turn)

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.spatial.distance import cdist, pdist, squareform
 
 from gpuml._arrays import Array, is_numpy, namespace
+from gpuml._arrays.ops import clipped
 from gpuml._arrays.threads import blas_threads, may_limit_blas, one_blas_thread, ordered_map
 from gpuml.data import cut
 
@@ -155,7 +156,7 @@ def _squares(X, Y, same, xp):
     if is_numpy(X):
         found = _squares_in_blocks(X, across, size, other)
     else:
-        found = xp.clip(X @ across + size + other[None, :], min=0.0)
+        found = clipped(X @ across + size + other[None, :], 0.0)
     if same:
         _set_diagonal(found, 0.0)
     return found

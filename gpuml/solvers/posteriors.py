@@ -26,7 +26,7 @@ from scipy.linalg import lapack
 from gpuml._arrays import Array, device_of, is_numpy, move, namespace, place_of, to_host
 from gpuml._arrays.cholesky import cholesky_or_none
 from gpuml._arrays.grams import full_symmetric
-from gpuml._arrays.ops import constant
+from gpuml._arrays.ops import clipped, constant
 from gpuml.solvers._blocks import quiet
 
 # Newton's steps end when the likelihood rises by less, as scikit-learn's do.
@@ -183,7 +183,7 @@ def posterior_mode(K: Array, y: Array, f: Array | None, most: int) -> Mode:
         dual = slope - root * factor.solve((inner @ slope)[:, None])[:, 0]
         f = K @ dual
         margin = (2.0 * y - 1.0) * f
-        lost = xp.clip(-margin, min=0.0) + xp.log1p(xp.exp(-xp.abs(margin)))
+        lost = clipped(-margin, 0.0) + xp.log1p(xp.exp(-xp.abs(margin)))
         value = float(-0.5 * xp.sum(dual * f) - xp.sum(lost)) - factor.log_root
         if value - best < ENOUGH:
             break

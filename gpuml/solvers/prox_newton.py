@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, device_of, is_numpy, move, namespace, place_of, to_host
+from gpuml._arrays.ops import clipped
 from gpuml.solvers._blocks import quiet
 from gpuml.solvers._patterns import Factors
 from gpuml.solvers._step_rules import is_noise
@@ -159,7 +160,7 @@ def _share(first, slope, xp):
     total = slope - first
     share = -first / xp.where(total > 0, total, xp.ones_like(total))
     share = xp.where(xp.isfinite(slope), share, xp.full_like(share, 0.1))
-    return xp.clip(share, 0.1, 0.8)
+    return clipped(share, 0.1, 0.8)
 
 
 def minimise_by_gradients(
