@@ -63,7 +63,7 @@ RULES = {
     # Small codes, packed; what multiplies them as they are.
     "gpuml.encodings": ARRAYS,
     # Matrices that are read in blocks.
-    "gpuml.reading": (*ARRAYS, "fsspec", "gpuml.encodings", "gpuml.solvers"),
+    "gpuml.reading": (*ARRAYS, "fsspec", "gpuml.encodings", "gpuml.exceptions", "gpuml.solvers"),
     "gpuml.linalg": (*ARRAYS, "gpuml.encodings", "gpuml.reading", "gpuml.solvers", "sklearn.utils"),
     # What X is to a solver.
     "gpuml.designs": (*ARRAYS, "gpuml.data"),
