@@ -94,9 +94,9 @@ RULES = {
         *("sklearn.base", "sklearn.model_selection", "sklearn.utils"),
     ),
     "gpuml.inspection": (
-        *(*ARRAYS, "gpuml._sklearn", "gpuml.data", "gpuml.designs", "gpuml.extending"),
-        *("gpuml.linear_model", "gpuml.losses", "gpuml.metrics", "gpuml.resampling"),
-        *("gpuml.solvers", "sklearn"),
+        *(*ARRAYS, "gpuml._inputs", "gpuml._sklearn", "gpuml.data", "gpuml.designs"),
+        *("gpuml.extending", "gpuml.linear_model", "gpuml.losses", "gpuml.metrics"),
+        *("gpuml.resampling", "gpuml.solvers", "sklearn"),
     ),
     "gpuml.model_selection": (
         *(*ARRAYS, "gpuml._inputs", "gpuml._persistence", "gpuml._sklearn", "gpuml.data"),
