@@ -152,7 +152,7 @@ RULES = {
     "gpuml.kernel_ridge": (*MODELS, "gpuml.exceptions", "gpuml.linear_model"),
     "gpuml.gaussian_process": (
         *(*MODELS, "gpuml.exceptions", "gpuml.kernel_ridge", "gpuml.linear_model"),
-        *("gpuml.naive_bayes", "gpuml.resampling"),
+        *("gpuml.naive_bayes", "gpuml.resampling", "joblib"),
     ),
     "gpuml.manifold": ("gpuml.adapters", "sklearn"),
     "gpuml.mixture": (

@@ -392,7 +392,7 @@ def _codes(groups: Any, weight: Array) -> tuple[Array, int, int]:
     if tuple(groups.shape) != (n_rows,):
         raise ValueError(f"groups has shape {tuple(groups.shape)}, expected ({n_rows},).")
     host = to_host(groups)
-    if host.dtype.kind in "fO" and any(map(is_missing, host.tolist())):
+    if host.dtype.kind in ("f", "O") and any(map(is_missing, host.tolist())):
         raise ValueError("groups has missing values: drop these rows, or give each a group.")
     found, xp = encode(groups), place.xp
     codes = xp.astype(move(found.codes, place), xp.int64)
