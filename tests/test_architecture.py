@@ -63,7 +63,7 @@ RULES = {
     # Small codes, packed; what multiplies them as they are.
     "gpuml.encodings": ARRAYS,
     # Matrices that are read in blocks.
-    "gpuml.reading": (*ARRAYS, "fsspec", "gpuml.encodings", "gpuml.solvers"),
+    "gpuml.reading": (*ARRAYS, "fsspec", "gpuml.encodings", "gpuml.exceptions", "gpuml.solvers"),
     "gpuml.linalg": (*ARRAYS, "gpuml.encodings", "gpuml.reading", "gpuml.solvers", "sklearn.utils"),
     # What X is to a solver.
     "gpuml.designs": (*ARRAYS, "gpuml.data"),
@@ -94,9 +94,9 @@ RULES = {
         *("sklearn.base", "sklearn.model_selection", "sklearn.utils"),
     ),
     "gpuml.inspection": (
-        *(*ARRAYS, "gpuml._sklearn", "gpuml.data", "gpuml.designs", "gpuml.extending"),
-        *("gpuml.linear_model", "gpuml.losses", "gpuml.metrics", "gpuml.resampling"),
-        *("gpuml.solvers", "sklearn"),
+        *(*ARRAYS, "gpuml._inputs", "gpuml._sklearn", "gpuml.data", "gpuml.designs"),
+        *("gpuml.extending", "gpuml.linear_model", "gpuml.losses", "gpuml.metrics"),
+        *("gpuml.resampling", "gpuml.solvers", "sklearn"),
     ),
     "gpuml.model_selection": (
         *(*ARRAYS, "gpuml._inputs", "gpuml._persistence", "gpuml._sklearn", "gpuml.data"),
@@ -152,7 +152,7 @@ RULES = {
     "gpuml.kernel_ridge": (*MODELS, "gpuml.exceptions", "gpuml.linear_model"),
     "gpuml.gaussian_process": (
         *(*MODELS, "gpuml.exceptions", "gpuml.kernel_ridge", "gpuml.linear_model"),
-        *("gpuml.naive_bayes", "gpuml.resampling"),
+        *("gpuml.naive_bayes", "gpuml.resampling", "joblib"),
     ),
     "gpuml.manifold": ("gpuml.adapters", "sklearn"),
     "gpuml.mixture": (

@@ -415,3 +415,12 @@ def test_a_users_optimiser_gets_what_scikit_learn_gives_it(rng):
     for one, other in zip((*ours, our_value), (*theirs, their_value), strict=True):
         CLOSE(one, other)
     np.testing.assert_array_equal(our_bounds, their_bounds)
+
+
+def test_classifiers_refuse_what_scikit_learn_refuses(rng):
+    X, y = rng.normal(size=(12, 2)), np.arange(12) % 3
+    for kind in (sk.GaussianProcessClassifier, GaussianProcessClassifier):
+        with pytest.raises(ValueError, match="arrays of bytes/strings"):
+            kind().fit(X.astype(str), y)
+        with pytest.raises(ValueError, match="n_jobs == 0"):
+            kind(n_jobs=0).fit(X, y)

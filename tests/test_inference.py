@@ -220,6 +220,25 @@ def test_overdispersed_counts_have_a_scale():
     assert quasi.scale == pytest.approx(np.sum((y - mean) ** 2 / mean) / (len(y) - 4))
 
 
+def test_groups_without_weight_are_no_groups():
+    X, y, groups, _ = rows("least_squares")
+    weight = (groups != groups[0]).astype(float)
+    kept = weight > 0
+    model = LinearRegression().fit(X, y, sample_weight=weight)
+    found = summarize(
+        model,
+        X,
+        y,
+        sample_weight=weight,
+        covariance="clustered",
+        groups=groups,
+        scale=np.float32(1),
+    )
+    without = summarize(model, X[kept], y[kept], covariance="clustered", groups=groups[kept])
+    assert (found.n_groups, found.df_test) == (without.n_groups, without.df_test)
+    np.testing.assert_allclose(found.covariance, without.covariance, rtol=1e-9)
+
+
 def test_it_is_readable_and_named():
     X, y, groups, _ = rows("least_squares")
     X = pd.DataFrame(X, columns=["age", "<size>", "dose"])
@@ -247,6 +266,17 @@ REFUSED = [
     (LinearRegression(), {"scale": -1}, "above 0"),
     (LinearRegression(), {"level": 95}, "between 0 and 1"),
     (LinearRegression(), {"covariance": "clustered", "groups": np.zeros(150)}, "one group"),
+    (
+        LinearRegression(),
+        {"covariance": "clustered", "groups": np.where(np.arange(150) < 3, np.nan, 1.0)},
+        "missing values",
+    ),
+    (
+        LinearRegression(),
+        {"covariance": "clustered", "groups": np.array(["a", "b", None] * 50, dtype=object)},
+        "missing values",
+    ),
+    (LinearRegression(), {"scale": np.inf}, "a number above 0"),
     (LinearRegression(), {"covariance": "clustered", "groups": [1, 2]}, "shape"),
     (LogisticRegression(C=np.inf, class_weight="balanced"), {}, "class_weight"),
 ]

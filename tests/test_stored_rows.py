@@ -425,6 +425,12 @@ def test_float32_columns_are_read_as_such(tmp_path):
 # ---------------------------------------------------------------- what is refused
 
 
+def test_no_rows_are_an_error_that_says_so(tmp_path):
+    parquet.write_table(table().slice(0, 0), tmp_path / "a.parquet")
+    with pytest.raises(ValueError, match="have no rows"):
+        gpuml.read_parquet(tmp_path, NAMES).apply(Ridge().fit(X, TARGETS["y"]).predict)
+
+
 def test_columns_that_there_are_not(path):
     with pytest.raises(ValueError, match=r"no column 'x33'\. Did you mean 'x3'\?"):
         gpuml.read_parquet(path, ["x33"])
@@ -476,7 +482,59 @@ def test_no_file(tmp_path):
         gpuml.read_parquet(tmp_path)
 
 
+def test_files_that_are_none_say_which(tmp_path):
+    (tmp_path / "a.parquet").write_bytes(b"hello")
+    with pytest.raises(ValueError, match=r"a.parquet cannot be read: .*Parquet"):
+        gpuml.read_parquet(tmp_path)
+    (tmp_path / "a.csv").write_text("a\n" + "1\n" * 600_000 + "1.5\n")
+    with pytest.raises(ValueError, match=r"a.csv cannot be read: .*'1.5'. The first megabyte"):
+        gpuml.read_csv(tmp_path / "a.csv")
+    (tmp_path / "b.csv").write_text("a,a\n1,2\n")
+    with pytest.raises(ValueError, match="several columns of .*b.csv are called 'a'"):
+        gpuml.read_csv(tmp_path / "b.csv")
+    with pytest.raises(TypeError, match="read_array takes an open array, got str"):
+        gpuml.read_array("a.npy")
+
+
+def test_a_csv_file_that_was_changed(tmp_path):
+    (tmp_path / "a.csv").write_text("a,y\n1,2\n3,5\n")
+    rows = gpuml.read_csv(tmp_path / "a.csv")
+    (tmp_path / "a.csv").write_text("a,y\n1,2\n3,5\n7,8\n")
+    with pytest.raises(OSError, match="was changed"):
+        Ridge().fit(rows, "y")
+
+
+def test_folders_named_after_values_are_told(tmp_path):
+    for year in (2023, 2024):
+        (tmp_path / f"year={year}").mkdir()
+        parquet.write_table(table(), tmp_path / f"year={year}" / "0.parquet")
+    with pytest.warns(UserWarning, match=r"named after values of 'year' \(year=2023\)"):
+        rows = gpuml.read_parquet(tmp_path)
+    assert "year" not in rows.columns
+
+
+def test_folders_whatever_they_are_called(tmp_path):
+    # Patterns are for files; Spark calls folders "x.parquet".
+    folder = tmp_path / "[1]" / "x.parquet"
+    folder.mkdir(parents=True)
+    parquet.write_table(table(), folder / "0.parquet")
+    assert len(gpuml.read_parquet(tmp_path / "[1]")) == N_ROWS
+
+
+def test_several_targets_by_name_are_told_how(path):
+    rows = gpuml.read_parquet(path, [*NAMES, "y", "count"])
+    with pytest.raises(ValueError, match=r"the name of one column.*\['y', 'count'\]"):
+        Ridge().fit(rows, ["y", "count"])
+    values = rows.select(["y", "count"])[:]
+    model = Ridge().fit(rows.drop("y", "count"), values)
+    np.testing.assert_allclose(model.coef_, Ridge().fit(X, values).coef_)
+
+
 def test_memory_that_does_not_do(path):
+    for wrong in ("0GB", 0, float("inf"), float("nan"), True):
+        with pytest.raises(ValueError, match="such as '4GB'"):
+            gpuml.read_parquet(path, memory=wrong)
+    assert gpuml.read_parquet(path, memory=np.int64(10**9)).memory == 10**9
     with pytest.raises(MemoryError, match=r"memory=1.0 MiB is too small for .*Give more memory="):
         Ridge().fit(gpuml.read_parquet(path, [*NAMES, "y"], memory="1MiB"), "y")
     with pytest.raises(ValueError, match="such as '4GB', got 'much'"):

@@ -48,7 +48,7 @@ def refuse_missing_labels(y: Any) -> None:
     kinds = set(map(type, values.tolist()))
     if all(issubclass(kind, str | int | np.integer) for kind in kinds):
         return
-    missing = [i for i, label in enumerate(values) if _is_missing(label)]
+    missing = [i for i, label in enumerate(values) if is_missing(label)]
     if missing:
         raise ValueError(
             f"Input y contains NaN or None: {len(missing)} of {len(values)} labels are missing, "
@@ -57,7 +57,8 @@ def refuse_missing_labels(y: Any) -> None:
         )
 
 
-def _is_missing(label):
+def is_missing(label: Any) -> bool:
+    """Whether a label is None, nan or pandas.NA."""
     return label is None or is_pandas_na(label) or is_scalar_nan(label)
 
 

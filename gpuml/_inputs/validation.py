@@ -150,7 +150,9 @@ def flat_target(y: Array) -> Array:
     return namespace(y).reshape(y, (-1,))
 
 
-def check_classify(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> ClassData:
+def check_classify(
+    estimator: Any, X: Any, y: Any, sample_weight: Any = None, *, numeric_strings: bool = True
+) -> ClassData:
     """Check what was passed to `fit` of a classifier; sets `n_features_in_` and names of features.
 
     Parameters
@@ -161,6 +163,8 @@ def check_classify(estimator: Any, X: Any, y: Any, sample_weight: Any = None) ->
     y : array-like (n,)
         Labels: numbers, strings or bools, in CPU memory or on a device.
     sample_weight : array-like (n,), number or None
+    numeric_strings : bool, default=True
+        As of `check_fit`; most of scikit-learn's classifiers have it so.
 
     Raises
     ------
@@ -170,8 +174,8 @@ def check_classify(estimator: Any, X: Any, y: Any, sample_weight: Any = None) ->
     y = as_array(y)
     require_target(estimator, y)
     refuse_missing_labels(y)
-    # Strings of numbers count as numbers, as scikit-learn's classifiers have it.
-    X = check_rows(estimator, X, reset=True, dtype=FLOATS)
+    dtype = FLOATS if numeric_strings else "numeric"
+    X = check_rows(estimator, X, reset=True, dtype=dtype)
     if _are_plain_labels(y):
         check_consistent_length(X, y)
         return ClassData(X, encode(y), check_weight(sample_weight, X))

@@ -146,7 +146,10 @@ class Analyses:
             found["explained_variance_ratio_"] = ratio[:n_components]
         if params["solver"] == "svd":
             found["xbar_"] = priors @ scatter.means
-        numbers = {"_max_components": n_components, "_n_features_out": n_components}
+        n_out = n_components
+        if "scalings_" in found:  # fewer where features are constant or collinear
+            n_out = min(n_out, found["scalings_"].shape[1])
+        numbers = {"_max_components": n_components, "_n_features_out": n_out}
         return {**{k: at_home(v, self.folds.batch) for k, v in found.items()}, **numbers}
 
     def priors(self, candidate: int, split: int | None) -> Array:

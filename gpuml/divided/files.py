@@ -48,10 +48,16 @@ def read_parquet(
     FileNotFoundError
         If there is no such file.
     ValueError
-        If the files lack a column of `columns`, or have different columns. Fits raise it for nulls,
-        and for features that are not numeric, unless a first step fills or encodes them.
+        If the files lack a column of `columns`, have different columns, or two of one name, or
+        are none of Parquet. Fits raise it for nulls, and for features that are not numeric, unless
+        a first step fills or encodes them.
     ImportError
         If pyarrow is not installed, or fsspec for an URL.
+
+    Warns
+    -----
+    UserWarning
+        If folders are named after values of columns (``year=2024``): such columns are not read.
 
     See Also
     --------
@@ -151,4 +157,9 @@ def read_array(array: Any, *, memory: int | str | None = None) -> StoredRows:
     ((3, 3), array([[0., 0.],
            [1., 0.]]))
     """
+    if not hasattr(array, "shape"):
+        raise TypeError(
+            f"read_array takes an open array, got {type(array).__name__}. Of a file, pass "
+            'np.load(path, mmap_mode="r"); of a list, np.asarray(values).'
+        )
     return stored_rows(array_table(array, f"an array of shape {array.shape}"), None, memory)

@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -141,6 +142,8 @@ class StoredRows:
         Where columns have names, it is given DataFrames of pandas (or polars), as the model of a
         search over such rows knows their names: nulls are nan, and strings are strings.
         """
+        if len(self) == 0:
+            raise ValueError(f"{self!r} have no rows, and at least one is needed.")
         return np.concatenate([function(frame) for _, frame in self._frames()])
 
     def score(self, model: Any, y: Any = None, sample_weight: Any = None) -> float:
@@ -199,6 +202,12 @@ class StoredRows:
 
     def resolved(self, y: Any, columns: Mapping[str, Any]) -> tuple["StoredRows", Any, dict]:
         """Features, y, and others that have a value for each row: columns by name are read."""
+        if isinstance(y, list | tuple) and len(y) != len(self) and set(y) <= set(self.table.names):
+            raise ValueError(
+                f"y must be the name of one column, or values, got {y!r}. Pass the values of "
+                "several columns, and drop them: "
+                "fit(rows.drop(*names), rows.select(names)[:])."
+            )
         named = [value for value in (y, *columns.values()) if isinstance(value, str)]
         self.table.check_columns(named)
         features = self.drop(*named)
@@ -376,12 +385,13 @@ def memory_of(memory: Any) -> int:
     """Bytes of "4GB", of a number, or of half the free memory for None."""
     if memory is None:
         return free_bytes(HOST) // 2
+    size: Any = memory
     if isinstance(memory, str):
         found = re.fullmatch(r"\s*(\d+(?:\.\d*)?)\s*([kmgt]i?)?b?\s*", memory.lower())
-        if found:
-            return int(float(found[1]) * {**UNITS, **BINARY}[found[2] or ""])
-    elif isinstance(memory, int | float) and not isinstance(memory, bool) and memory > 0:
-        return int(memory)
+        size = float(found[1]) * {**UNITS, **BINARY}[found[2] or ""] if found else 0
+    is_number = isinstance(size, Real) and not isinstance(size, bool)
+    if is_number and 0 < size < np.inf:
+        return int(size)
     raise ValueError(f"memory must be bytes or a string such as '4GB', got {memory!r}.")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import check_scoring
 
-from gpuml._arrays import HOST, Array, Place, as_array, move, namespace, to_host
+from gpuml._arrays import HOST, Array, Place, move, namespace, to_host
 from gpuml._inputs.validation import check_rows
 from gpuml.feature_selection._comparison import cross_validated
 from gpuml.feature_selection._from_sums import Sums
@@ -133,9 +133,8 @@ def best_subset(
     """
     estimator = Ridge(alpha, fit_intercept=fit_intercept)
     estimator._validate_params()
-    X = as_array(X)
-    n_features = int(check_rows(estimator, X, reset=True).shape[1])
-    most = _checked_size(max_features, n_features)
+    X = check_rows(estimator, X, reset=True)
+    most = _checked_size(max_features, int(X.shape[1]))
     splits = split_rows(check_splitter(cv, y, classifier=False), X, y, X.shape[0])
     scorer = check_scoring(estimator, scoring)
     sums = Sums.of(estimator, X, y, splits, scorer)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
+from joblib import effective_n_jobs
 from sklearn import gaussian_process as sk
 from sklearn.base import clone
 from sklearn.gaussian_process.kernels import CompoundKernel
@@ -167,6 +168,7 @@ class GaussianProcessClassifier(OfKernel, sk.GaussianProcessClassifier):
         """
         with unchanged_on_error(self), small_arrays():
             self._check_kernel()
+            effective_n_jobs(self.n_jobs)  # 0 is an error
             if not self._takes_vectors:
                 return sk.GaussianProcessClassifier.fit(self, as_array(X), as_array(y))
             batch = self.multifit_batch(X, y)
@@ -197,7 +199,7 @@ class GaussianProcessClassifier(OfKernel, sk.GaussianProcessClassifier):
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
         """Check the rows of a fit or a search and move them to their compute device."""
-        X, labels, _ = check_classify(self, X, y)
+        X, labels, _ = check_classify(self, X, y, numeric_strings=False)
         work = compute_place(X, 8 * X.shape[0] ** 2, device_for(self._first_kernel()))
         return resident_classes(X, labels, None, "cpu" if work == place_of(X) else "cuda")
 

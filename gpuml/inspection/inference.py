@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import Array, as_array, is_array, move, namespace, place_of, to_host
 from gpuml._arrays.labels import encode
+from gpuml._inputs.nulls import is_missing
 from gpuml.data import Batch
 from gpuml.designs import Dense, Design
 from gpuml.inspection._likelihoods import LEAST_SQUARES, LOGISTIC, Likelihood, likelihood_of
@@ -261,8 +263,8 @@ def _covariance(fitted: _Fitted, kind: str, groups: Any, phi: float) -> tuple[np
     if kind == "classical":
         return phi * known.inverse, 0
     if kind == "clustered":
-        codes, n_groups = _codes(groups, fitted.y)
-        found = clustered(known, fitted.score, fitted.weight, codes, n_groups)
+        codes, n_codes, n_groups = _codes(groups, fitted.weight)
+        found = clustered(known, fitted.score, fitted.weight, codes, n_codes)
         return found * (n_groups / (n_groups - 1) * (n - 1) / df), n_groups
     found = robust(known, fitted.score, fitted.weight, kind, repeated=fitted.repeated)
     return found * (n / df if kind == "HC1" else 1.0), 0
@@ -288,7 +290,7 @@ def _check_options(covariance, groups, weights, scale, level):
         )
     if weights not in ("frequency", "precision"):
         raise ValueError(f'weights must be "frequency" or "precision", got {weights!r}.')
-    is_number = isinstance(scale, int | float) and scale > 0
+    is_number = isinstance(scale, Real) and 0 < float(scale) < np.inf
     if not (scale is None or scale == "pearson" or is_number):
         raise ValueError(f'scale must be None, "pearson" or a number above 0, got {scale!r}.')
     if not 0 < level < 1:
@@ -382,17 +384,22 @@ def _rows(batch: Batch) -> tuple[Design, Array, Array]:
     return design, y, xp.astype(move(batch.weight, place), xp.float64)
 
 
-def _codes(groups: Any, y: Array) -> tuple[Array, int]:
-    """Groups as codes (n,) beside y, and how many they are."""
-    place, n_rows = place_of(y), y.shape[0]
+def _codes(groups: Any, weight: Array) -> tuple[Array, int, int]:
+    """Groups as codes (n,) beside weights, how many they are, and how many have any weight."""
+    place, n_rows = place_of(weight), weight.shape[0]
     groups = as_array(groups)
     groups = groups if is_array(groups) else np.asarray(groups)
     if tuple(groups.shape) != (n_rows,):
         raise ValueError(f"groups has shape {tuple(groups.shape)}, expected ({n_rows},).")
-    found = encode(groups)
-    if found.n_classes < 2:
+    host = to_host(groups)
+    if host.dtype.kind in ("f", "O") and any(map(is_missing, host.tolist())):
+        raise ValueError("groups has missing values: drop these rows, or give each a group.")
+    found, xp = encode(groups), place.xp
+    codes = xp.astype(move(found.codes, place), xp.int64)
+    n_groups = xp.unique_values(codes[weight > 0]).shape[0]
+    if n_groups < 2:
         raise ValueError("All rows are of one group: clustered errors need two groups at least.")
-    return place.xp.astype(move(found.codes, place), place.xp.int64), found.n_classes
+    return codes, found.n_classes, n_groups
 
 
 def _check_separated(z, y, weight, xp):

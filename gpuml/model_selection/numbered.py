@@ -78,6 +78,11 @@ class Rehearsed:
         if self._splits is None:
             known = {name: value for name, value in params.items() if value is not None}
             made = split_rows(self._splitter, self.X, self.y, _num_samples(self.X), **known)
+            if not made:
+                raise ValueError(
+                    f"cv={self.cv!r} makes no splits. Pass a number of folds, a splitter, or pairs "
+                    "of indices."
+                )
             self._splits = [(row_indices(each.train), row_indices(each.test)) for each in made]
         return iter(self._splits)
 

@@ -13,6 +13,7 @@ from inspect import signature
 from typing import Any
 
 import numpy as np
+from joblib import effective_n_jobs
 from sklearn import get_config
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import NotFittedError
@@ -175,6 +176,8 @@ def run_around(around: Any, fit: Callable[..., Any], changes: Mapping[str, Any],
     """
     if not get_config()["skip_parameter_validation"]:
         around._validate_params()
+    if "n_jobs" in changes:
+        effective_n_jobs(around.n_jobs)  # 0 is an error
     other = copy(around)
     vars(other).update(changes)
     fit(other, *args, **params)
@@ -194,6 +197,8 @@ def host_target(y: Any) -> Any:
 def taken_apart(x: Any) -> Any:
     """Rows, or one value per row, in an indexable form; sparse matrices as CSR."""
     x = as_array(x)
+    if np.isscalar(x) or getattr(x, "ndim", None) == 0:
+        raise ValueError(f"Expected rows, or one value per row, got the scalar {x}: pass an array.")
     return x if is_foreign(x) else indexable(x)[0]
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 from sklearn import preprocessing as sk
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from gpuml._arrays import Array, as_array, device_of, is_foreign, move, namespace, place_of
 from gpuml._inputs.validation import check_images, check_rows
@@ -101,6 +101,8 @@ class OrdinalEncoder(Encoder, sk.OrdinalEncoder):
         check_is_fitted(self)
         X = as_array(X)
         if not is_foreign(X):
+            # scikit-learn's would write into X where categories are missing.
+            X = check_array(X, ensure_all_finite="allow-nan", copy=True)
             return super().inverse_transform(X)
         self._refuse_rare()
         X = check_images(self, X, len(self.categories_), allow_nan=True, keep_dtype=True)

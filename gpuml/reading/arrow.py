@@ -2,7 +2,10 @@
 
 import glob
 import os
+import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, NamedTuple
@@ -10,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuml._arrays.frames import frame_of_arrow
+from gpuml.exceptions import level_of_user
 from gpuml.reading.levels import frame_of
 from gpuml.reading.tables import BATCH_ROWS, Decoded, NullsError, Table
 
@@ -138,8 +142,7 @@ class ParquetTable(_Arrow):
         starts = ends - file.group_rows
         groups = np.flatnonzero((starts < rows.stop) & (ends > rows.start))
         at = int(starts[groups[0]])
-        if _stamp(self.filesystem, file.path) != file.stamp:
-            raise OSError(f"{file.path} was changed, or removed, after {self.label} was opened.")
+        _check_unchanged(self.filesystem, file.path, file.stamp, self.label)
         # Strings as codes of a dictionary, which is how Parquet has most of them.
         text = [name for name in columns if str(self.schema.field(name).type) in TEXT]
         with _opened(self.filesystem, file.path, text) as opened:
@@ -165,12 +168,13 @@ def parquet_table(path: Any, storage_options: Mapping[str, Any] | None = None) -
     FileNotFoundError
         If there is no such file.
     ValueError
-        If files have different columns.
+        If a file is none of Parquet, two of its columns have one name, or files have different
+        columns.
     """
     filesystem, paths = _found(path, storage_options, ".parquet")
     files, schema = [], None
     for each in paths:
-        with _opened(filesystem, each) as opened:
+        with _explained(each, "It is no file of Parquet."), _opened(filesystem, each) as opened:
             metadata, own = opened.metadata, opened.schema_arrow.remove_metadata()
             groups = [metadata.row_group(g) for g in range(metadata.num_row_groups)]
         if schema is not None and not own.equals(schema):
@@ -184,7 +188,26 @@ def parquet_table(path: Any, storage_options: Mapping[str, Any] | None = None) -
         column_bytes = largest // max(1, metadata.num_columns)
         stamp = _stamp(filesystem, each)
         files.append(_File(each, metadata.num_rows, sizes, column_bytes, stamp))
+    _refuse_one_name(paths[0], schema)
     return ParquetTable(tuple(files), schema, filesystem, _label(paths))
+
+
+@contextmanager
+def _explained(path, advice):
+    """Errors of pyarrow about what a file holds say which file it is, and what to do."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{path} cannot be read: {str(error).rstrip('.')}. {advice}") from error
+
+
+def _refuse_one_name(path, schema):
+    several = sorted(name for name, n in Counter(schema.names).items() if n > 1)
+    if several:
+        raise ValueError(
+            f"Columns are found by their names, but several columns of {path} are called "
+            f"{several[0]!r}. Write the file with names that differ."
+        )
 
 
 def _differences(one, other):
@@ -222,13 +245,29 @@ def _found(path, storage_options, ending):
     files: list[str] = []
     for each in paths:
         if is_folder(each):
-            found = sorted(find(f"{each.rstrip('/')}/**/*{ending}"))
+            root = each.rstrip("/") if filesystem else glob.escape(each.rstrip("/"))
+            found = sorted(f for f in find(f"{root}/**/*{ending}") if not is_folder(f))
+            _warn_of_partitions(each, found)
         else:
             found = sorted(find(each)) if "*" in each else [each]
         if not found:
             raise FileNotFoundError(f"There is no file *{ending} at {each}.")
         files += found
     return filesystem, files
+
+
+def _warn_of_partitions(folder, files):
+    """Warn of columns that only names of folders have, as in ``year=2024/part-0.parquet``."""
+    below = {part for f in files for part in f[len(folder) :].split("/")[:-1] if "=" in part}
+    if below:
+        names = ", ".join(sorted({repr(part.split("=")[0]) for part in below}))
+        warnings.warn(
+            f"Folders in {folder} are named after values of {names} ({min(below)}), which are "
+            "no columns of the rows: only what is in the files is read. Write these columns into "
+            "the files if you need them.",
+            UserWarning,
+            stacklevel=level_of_user(),
+        )
 
 
 def _stamp(filesystem, path):
@@ -240,6 +279,11 @@ def _stamp(filesystem, path):
     except FileNotFoundError:
         return None
     return found.st_size, found.st_mtime_ns
+
+
+def _check_unchanged(filesystem, path, stamp, label):
+    if _stamp(filesystem, path) != stamp:
+        raise OSError(f"{path} was changed, or removed, after {label} was opened.")
 
 
 def _label(paths):
@@ -255,10 +299,12 @@ class CsvTable(_Arrow):
     schema: Any
     filesystem: Any
     label: str
+    stamp: Any
 
     def batches(self, columns: Sequence[str], rows: slice) -> Iterator[tuple[int, Sequence[Any]]]:
         kinds = {name: self.schema.field(name).type for name in columns}
         at = 0
+        _check_unchanged(self.filesystem, self.path, self.stamp, self.label)
         options = {"include_columns": list(columns), "column_types": kinds}
         with _csv_opened(self.filesystem, self.path, **options) as batches:
             for batch in batches:
@@ -283,10 +329,16 @@ def csv_table(path: Any, storage_options: Mapping[str, Any] | None = None) -> Cs
     filesystem, paths = _found(path, storage_options, ".csv")
     if len(paths) > 1:
         raise ValueError(f"read_csv reads one CSV file, got {len(paths)}.")
-    with _csv_opened(filesystem, paths[0]) as batches:
+    stamp = _stamp(filesystem, paths[0])
+    advice = (
+        "The first megabyte decides what columns hold. If later lines hold something else, convert "
+        "the file, for example polars.scan_csv(path, infer_schema_length=None).sink_parquet(other)."
+    )
+    with _explained(paths[0], advice), _csv_opened(filesystem, paths[0]) as batches:
         schema = batches.schema
         n_rows = sum(batch.num_rows for batch in batches)
-    return CsvTable(paths[0], n_rows, schema, filesystem, paths[0])
+    _refuse_one_name(paths[0], schema)
+    return CsvTable(paths[0], n_rows, schema, filesystem, paths[0], stamp)
 
 
 def _csv_opened(filesystem, path, **options):

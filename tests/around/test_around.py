@@ -402,6 +402,32 @@ def test_wrong_parameters_are_errors_of_their_own(name):
         model.set_params(n_jobs=None).fit(X, np.concatenate([y, y[:20]]))
 
 
+@pytest.mark.parametrize("name", AROUND)
+def test_values_that_nothing_can_be_fitted_with_are_errors(name):
+    kind, y = AROUND[name]
+    inside = TWO_MODELS if name.startswith("Stacking") else LOGISTIC
+    with pytest.raises(ValueError, match="n_jobs == 0"):
+        kind(inside, n_jobs=0).fit(X, y)
+    with pytest.raises(ValueError, match="array"):
+        kind(inside).fit(5, y)
+    with pytest.raises(ValueError, match="array"):
+        kind(inside).fit(X, 5)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        StackingClassifier(TWO_MODELS, cv=[]),
+        CalibratedClassifierCV(LOGISTIC, cv=[]),
+        ClassifierChain(LOGISTIC, cv=[]),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_no_splits_are_an_error_that_says_so(model):
+    with pytest.raises(ValueError, match=r"cv=\[\] makes no splits"):
+        model.fit(X, LABELS if isinstance(model, ClassifierChain) else TWO)
+
+
 def test_stacks_and_what_they_cannot_stack():
     with pytest.raises(InvalidParameterError, match="'estimators' parameter of StackingClassifier"):
         StackingClassifier(7).fit(X, CLASSES)

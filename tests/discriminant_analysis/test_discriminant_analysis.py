@@ -270,3 +270,12 @@ def test_splits_with_one_row_of_each_class_fail_alone(rng):
     for key in ("split0_test_score", "split1_test_score"):
         np.testing.assert_allclose(found[key], wanted[key])
     assert np.isnan(found["split0_test_score"]).all()
+
+
+@pytest.mark.parametrize("solver", ["svd", "eigen"])
+def test_names_of_components_are_as_many_as_components(solver):
+    # Of classes in two directions, a constant feature leaves one.
+    X, y = np.random.default_rng(0).normal(size=(30, 2)), np.arange(30) % 3
+    X[:, 0] = 2.0
+    model = LinearDiscriminantAnalysis(solver=solver).set_output(transform="pandas").fit(X, y)
+    assert list(model.transform(X).columns) == ["lineardiscriminantanalysis0"]

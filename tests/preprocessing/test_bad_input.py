@@ -330,3 +330,16 @@ def test_sparse_rows_of_a_gpu_are_refused_in_words(name):
     model.fit(np.arange(18.0).reshape(6, 3) ** 2, y)
     with pytest.raises(TypeError, match="takes only dense data there"):
         model.transform(SparseOnGpu())
+
+
+def test_codes_of_missing_categories_are_only_read():
+    frame = pd.DataFrame({"a": ["x", None, "y"]})
+    encoder = gpuml.preprocessing.OrdinalEncoder().fit(frame)
+    codes = encoder.transform(frame)
+    read_only = codes.copy()
+    read_only.setflags(write=False)
+    back = encoder.inverse_transform(read_only)
+    assert list(back[[0, 2], 0]) == ["x", "y"]
+    assert pd.isna(back[1, 0])
+    encoder.inverse_transform(codes)
+    np.testing.assert_array_equal(codes, read_only)
