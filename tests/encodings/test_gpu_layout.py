@@ -171,7 +171,8 @@ def test_factors_that_do_not_fit_are_refused(rng, gpu):
 
 
 def test_old_gpus_are_refused(monkeypatch):
-    old = SimpleNamespace(Device=lambda number: SimpleNamespace(compute_capability="75"))
-    monkeypatch.setitem(sys.modules, "cupy", SimpleNamespace(cuda=old))
+    runtime = SimpleNamespace(getDeviceProperties=lambda number: {"major": 7, "minor": 5})
+    cuda = SimpleNamespace(cuda=SimpleNamespace(runtime=runtime))
+    monkeypatch.setitem(sys.modules, "cupy", cuda)
     with pytest.raises(RuntimeError, match=r"8\.0 or later; this one has 7\.5"):
-        _gpu_source._kernel(-1, "forward", "forward", (), 0)
+        _gpu_source._kernel(-1, "forward", "forward", (), 0)  # no GPU has this number
