@@ -127,7 +127,7 @@ class CalibratedClassifierCV(Travels, sk.CalibratedClassifierCV):
             "estimator": named(estimator, X, rehearsed),
             "cv": rehearsed,
             "ensemble": not frozen if self.ensemble == "auto" else self.ensemble,
-            "n_jobs": None,
+            "n_jobs": 1,
         }
         weighted = {} if sample_weight is None else {"sample_weight": sample_weight}
         fit = sk.CalibratedClassifierCV.fit

@@ -61,7 +61,7 @@ class _Bagging(Travels):
 
     def _fit(self, X, y, max_samples=None, **others):
         estimator = self._get_estimator()
-        changes = {"estimator": Resampled(estimator), "n_jobs": None, "_rows": X}
+        changes = {"estimator": Resampled(estimator), "n_jobs": 1, "_rows": X}
         weighs = _takes_weights(estimator)
         rows = Features(X) if weighs else X
         run_around(self, self._theirs._fit, changes, rows, y, max_samples, **others)

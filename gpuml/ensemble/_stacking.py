@@ -89,7 +89,7 @@ class _Stacking(Travels):
                 rehearsed.append(each)
             stand_ins.append((name, Numbered(estimator, X, each)))
         final = self._default_final() if self.final_estimator is None else self.final_estimator
-        changes = {"estimators": stand_ins, "n_jobs": None, "final_estimator": final, "_rows": X}
+        changes = {"estimators": stand_ins, "n_jobs": 1, "final_estimator": final, "_rows": X}
         if rehearsed:
             changes["cv"] = rehearsed[0]
         run_around(self, self._theirs.fit, changes, numbers_of(X), y, **fit_params)

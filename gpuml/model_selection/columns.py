@@ -36,7 +36,7 @@ class ByColumn:
     def _fit_columns(self, X: Any, y: Any, *args: Any, **params: Any) -> Any:
         X = taken_apart(X)
         given = [host_target(value) for value in (y, *args)]
-        changes = {"estimator": Later(self.estimator), "n_jobs": None}
+        changes = {"estimator": Later(self.estimator), "n_jobs": 1}
         run_around(self, self._theirs.fit, changes, X, *given, **params)
         self.estimators_, self.plan_ = fitted_later(self.estimators_, self.n_jobs)
         first = self.estimators_[0]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from copy import copy
 from functools import cached_property
 from numbers import Integral
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,7 @@ class Rehearsed:
         self._splits: list[tuple[np.ndarray, np.ndarray]] | None = None
         self._parts: Parts | None = None
         self._models: dict[bytes, Any] = {}
+        self._lock = Lock()  # scikit-learn's chains ask in several threads
         # scikit-learn checks that classes have enough rows for this number of folds.
         n_splits = cv if isinstance(cv, Integral) else getattr(cv, "n_splits", None)
         if n_splits is not None:
@@ -93,6 +95,12 @@ class Rehearsed:
     def __deepcopy__(self, memo: Any) -> "Rehearsed":
         return self
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=Lock())
+
     def get_metadata_routing(self) -> Any:
         """The metadata request of the splitter; an empty one if it has none."""
         if hasattr(self.cv, "get_metadata_routing"):
@@ -103,6 +111,10 @@ class Rehearsed:
         """The model that was fitted to the rows with these numbers."""
         if isinstance(self.estimator, FrozenEstimator):
             return self.estimator
+        with self._lock:
+            return self._model(numbers)
+
+    def _model(self, numbers):
         key, n_rows = _key(numbers), _num_samples(self.X)
         if self._parts is None:
             pairs = list(self.split())

@@ -172,7 +172,8 @@ def run_around(around: Any, fit: Callable[..., Any], changes: Mapping[str, Any],
     """Run scikit-learn's `fit` of an estimator with other parameters, and set its attributes.
 
     The parameters of the estimator itself do not change. They are checked first, because `fit` sees
-    others.
+    others: 1 for `n_jobs`, as None would have joblib's current backend run the fits of stand-ins,
+    which look up what they have in common.
     """
     if not get_config()["skip_parameter_validation"]:
         around._validate_params()

@@ -182,7 +182,7 @@ class TunedThresholdClassifierCV(_Threshold, sk.TunedThresholdClassifierCV):
         X, y = taken_apart(X), host_target(y)
         params = {name: host_target(value) for name, value in params.items()}
         if isinstance(self.cv, str):
-            changes: dict[str, Any] = {"estimator": Numbered(self.estimator, X), "n_jobs": None}
+            changes: dict[str, Any] = {"estimator": Numbered(self.estimator, X), "n_jobs": 1}
             run_around(self, self._theirs.fit, changes, numbers_of(X), y, **params)
             self.estimator_ = self.estimator_.model
             return self
@@ -194,7 +194,7 @@ class TunedThresholdClassifierCV(_Threshold, sk.TunedThresholdClassifierCV):
         changes = {
             "estimator": Numbered(self.estimator, X, rehearsed),
             "cv": rehearsed,
-            "n_jobs": None,
+            "n_jobs": 1,
         }
         run_around(self, self._theirs.fit, changes, numbers_of(X), y, **params)
         self.estimator_ = self.estimator_.model

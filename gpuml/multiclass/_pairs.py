@@ -106,7 +106,7 @@ class OneVsOneClassifier(Travels, sk.OneVsOneClassifier):
             X, y = validate_data(self, X, y, **options)
             names = ("n_features_in_", "feature_names_in_")
             seen = {name: vars(self)[name] for name in names if name in vars(self)}
-        changes = {"estimator": Later(self.estimator), "n_jobs": None}
+        changes = {"estimator": Later(self.estimator), "n_jobs": 1}
         run_around(self, self._theirs.fit, changes, numbers_of(X), y, **fit_params)
         params = fit_params_of(self, self.estimator, None, fit_params)
         codes = np.searchsorted(self.classes_, y)

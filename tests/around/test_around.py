@@ -2,7 +2,9 @@
 
 import importlib
 import pickle
+import threading
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
@@ -41,6 +43,7 @@ from gpuml.model_selection import (
     GridSearchCV,
     TunedThresholdClassifierCV,
 )
+from gpuml.model_selection.parts import StandIn
 from gpuml.multiclass import OneVsOneClassifier, OneVsRestClassifier, OutputCodeClassifier
 from gpuml.multioutput import (
     ClassifierChain,
@@ -299,6 +302,26 @@ COLUMNS = [
     LogisticRegression(tol=1e-9, C=0.1, l1_ratio=0.5, solver="saga"),
     *(LogisticRegression(solver="newton-cholesky", tol=1e-9), LinearSVC(tol=1e-9)),
 ]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_backend_of_joblib_does_not_take_fits_apart(name, monkeypatch):
+    """What looks up models that were fitted together runs in the caller's thread.
+
+    Those of a chain, which has no number of jobs, wait for each other.
+    """
+    model, _, y = CASES[name]
+    threads, own = set(), StandIn.fit.fget
+
+    def fit(self):
+        threads.add(threading.current_thread())
+        return own(self)
+
+    monkeypatch.setattr(StandIn, "fit", property(fit))
+    with joblib.parallel_config("threading", n_jobs=2):
+        found = clone(model).fit(X, y)
+    assert threads <= {threading.current_thread()} or not hasattr(model, "n_jobs")
+    np.testing.assert_allclose(found.predict(X), clone(model).fit(X, y).predict(X))
 
 
 @pytest.mark.parametrize("weight", [None, WEIGHT], ids=["", "weighted"])
