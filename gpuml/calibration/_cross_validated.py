@@ -17,7 +17,13 @@ from gpuml.model_selection.numbered import (
     at_rows,
     numbers_of,
 )
-from gpuml.model_selection.parts import fit_params_of, host_target, run_around, taken_apart
+from gpuml.model_selection.parts import (
+    fit_params_of,
+    host_target,
+    host_value,
+    run_around,
+    taken_apart,
+)
 from gpuml.svm import LinearSVC
 
 
@@ -108,7 +114,7 @@ class CalibratedClassifierCV(Travels, sk.CalibratedClassifierCV):
             rejects.
         """
         estimator = self._get_estimator()
-        X, y, sample_weight = taken_apart(X), host_target(y), host_target(sample_weight)
+        X, y, sample_weight = taken_apart(X), host_target(y), host_value(sample_weight)
         if isinstance(self.cv, LeaveOneOut):
             return super().fit(X, y)  # which is an error
         frozen = isinstance(estimator, FrozenEstimator)

@@ -18,6 +18,7 @@ from gpuml.model_selection.parts import (
     Resampled,
     columns_of,
     host_target,
+    host_value,
     resampled,
     run_around,
 )
@@ -51,7 +52,7 @@ class _Bagging(Travels):
         ValueError
             For input that scikit-learn's class rejects.
         """
-        X, y, sample_weight = as_array(X), host_target(y), host_target(sample_weight)
+        X, y, sample_weight = as_array(X), host_target(y), host_value(sample_weight)
         if not is_foreign(X):
             return super().fit(X, y, sample_weight, **fit_params)
         self._validate_params()

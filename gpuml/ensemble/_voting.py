@@ -8,7 +8,7 @@ from sklearn.utils.metaestimators import available_if
 from gpuml._arrays import as_array, is_foreign
 from gpuml._persistence.travel import Travels
 from gpuml.model_selection.numbered import Numbered, ask_parts
-from gpuml.model_selection.parts import host_target
+from gpuml.model_selection.parts import host_target, host_value
 
 
 class _Voting(Travels):
@@ -32,7 +32,7 @@ class _Voting(Travels):
         -------
         self : estimator
         """
-        given = {name: host_target(value) for name, value in fit_params.items()}
+        given = {name: host_value(value) for name, value in fit_params.items()}
         return super().fit(as_array(X), host_target(y), **given)
 
     def _asked(self, method, X):

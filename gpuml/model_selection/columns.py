@@ -6,7 +6,14 @@ from typing import Any
 from gpuml._arrays import as_array, is_foreign
 from gpuml._sklearn import _fit_context
 from gpuml.model_selection.numbered import Numbered, ask_parts
-from gpuml.model_selection.parts import Later, fitted_later, host_target, run_around, taken_apart
+from gpuml.model_selection.parts import (
+    Later,
+    fitted_later,
+    host_target,
+    host_value,
+    run_around,
+    taken_apart,
+)
 
 
 def answers(method: str) -> Callable[[Any], bool]:
@@ -35,7 +42,7 @@ class ByColumn:
     @_fit_context(prefer_skip_nested_validation=False)
     def _fit_columns(self, X: Any, y: Any, *args: Any, **params: Any) -> Any:
         X = taken_apart(X)
-        given = [host_target(value) for value in (y, *args)]
+        given = [host_target(y), *map(host_value, args)]
         changes = {"estimator": Later(self.estimator), "n_jobs": 1}
         run_around(self, self._theirs.fit, changes, X, *given, **params)
         self.estimators_, self.plan_ = fitted_later(self.estimators_, self.n_jobs)

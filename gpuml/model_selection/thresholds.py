@@ -8,7 +8,13 @@ from gpuml._arrays import as_array, is_foreign
 from gpuml._persistence.travel import Travels
 from gpuml._sklearn import _fit_context
 from gpuml.model_selection.numbered import Numbered, Rehearsed, ask_parts, numbers_of
-from gpuml.model_selection.parts import fit_params_of, host_target, run_around, taken_apart
+from gpuml.model_selection.parts import (
+    fit_params_of,
+    host_target,
+    host_value,
+    run_around,
+    taken_apart,
+)
 
 
 class _Threshold(Travels):
@@ -180,7 +186,7 @@ class TunedThresholdClassifierCV(_Threshold, sk.TunedThresholdClassifierCV):
             input that scikit-learn's class rejects.
         """
         X, y = taken_apart(X), host_target(y)
-        params = {name: host_target(value) for name, value in params.items()}
+        params = {name: host_value(value) for name, value in params.items()}
         if isinstance(self.cv, str):
             changes: dict[str, Any] = {"estimator": Numbered(self.estimator, X), "n_jobs": 1}
             run_around(self, self._theirs.fit, changes, numbers_of(X), y, **params)

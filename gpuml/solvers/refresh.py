@@ -218,8 +218,10 @@ class Refresh:
             cost += (1 + left / rate) * one_pass
             if cost < best:
                 best, chosen = cost, choice
-        # The rate of a few passes may deceive: many are worth Hessians anyway, but at the end.
-        earned = passes > KNOWN and self.earned >= self._cost_alone(n_candidates, False)
+        # The rate of a few passes may deceive: many are worth Hessians anyway, except that only
+        # proximal steps need better ones for the last few.
+        ends = passes <= KNOWN and not self.at_once
+        earned = not ends and self.earned >= self._cost_alone(n_candidates, False)
         if chosen is None and earned and self._has_room(n_candidates):
             return self.data.n_rows, True
         return chosen
