@@ -15,6 +15,9 @@ C_NAMES = {
     "int64": "long long",
 }
 
+# Of numbers that kernels multiply.
+FLOATS = ("float32", "float64")
+
 
 @cache
 def properties(device: int) -> dict[str, Any]:

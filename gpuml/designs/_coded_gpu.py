@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, gpus
-from gpuml._arrays.gpus import C_NAMES
+from gpuml._arrays.gpus import C_NAMES, FLOATS
 
 # Models per warp, and rows per tile.
 WARP, TILE = 32, 32
@@ -166,14 +166,13 @@ _COLUMN = np.dtype(
     ],
     align=True,
 )
-DTYPES = ("float32", "float64")
 
 
 @cache
 def _kernels() -> Any:
     import cupy
 
-    names = [f"{name}<{C_NAMES[own]}>" for name in ("gather", "scatter") for own in DTYPES]
+    names = [f"{name}<{C_NAMES[own]}>" for name in ("gather", "scatter") for own in FLOATS]
     sizes = f"#define GATHERING {GATHERING}\n#define WARP {WARP}\n#define TILE {TILE}\n"
     options = ("--std=c++14",)
     return cupy.RawModule(code=sizes + _SOURCE, options=options, name_expressions=names)

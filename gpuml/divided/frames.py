@@ -14,6 +14,7 @@ import numpy as np
 
 from gpuml._arrays import HOST, Place, to_host
 from gpuml.data import Holders, NeedsAllRows
+from gpuml.designs.dense import side_by_side
 from gpuml.divided.batch import Share
 from gpuml.divided.tables import KnownTable, most_levels, some_of, typical_of
 from gpuml.solvers.table_rows import Table, renumbered
@@ -144,7 +145,7 @@ def _as_table(piece: tuple[Share, Table], known: Table, place: Place) -> Share:
         each = [none if hole is None else hole for hole in found]
         for column, hole in zip(known.with_holes, each, strict=True):
             numbers[:, column] = xp.where(hole, known.typical[column], numbers[:, column])
-        holes = xp.stack(each, axis=1)
+        holes = side_by_side([hole[:, None] for hole in each], place)
     codes = tuple(
         renumbered(_numbers_among(every, some), each, len(every))
         for each, some, every in zip(own.codes, own.levels, known.levels, strict=True)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, Place, gpus, move, place_of
-from gpuml._arrays.gpus import C_NAMES
+from gpuml._arrays.gpus import C_NAMES, FLOATS
 from gpuml.data import Rows
 from gpuml.solvers._gram_source import SOURCE
 
@@ -27,8 +27,6 @@ MOST_SEGMENTS, MOST_BEHIND = 2**15, 32
 SHIFT_BYTES = 8 * (PANEL + PANEL // 2)
 # Of the first GPUs whose tensor cores multiply float64.
 LEAST_CAPABILITY = 80
-# Rows, targets and weights may have these.
-DTYPES = ("float32", "float64")
 _FIELDS = ("atom", "first", "step", "count", "listed", "rows", "part")
 
 
@@ -96,7 +94,7 @@ class GpuRows:
             return False
         arrays = [a for a in (self.X, self.y, self.weight) if a is not None]
         return (
-            all(a.dtype.name in DTYPES for a in arrays)
+            all(a.dtype.name in FLOATS for a in arrays)
             and all(map(_is_in_lines, arrays))
             and self.y.shape[1] < MOST_BEHIND
             and self._suits(place.device.id)
