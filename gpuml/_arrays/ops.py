@@ -5,7 +5,7 @@ namespace `xp` from their caller.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -13,7 +13,16 @@ from typing import Any
 import numpy as np
 from scipy.linalg import lapack
 
-from gpuml._arrays import Array, device_of, is_cupy, is_numpy, is_singular, namespace, nbytes
+from gpuml._arrays import (
+    Array,
+    Place,
+    device_of,
+    is_cupy,
+    is_numpy,
+    is_singular,
+    namespace,
+    nbytes,
+)
 from gpuml._arrays.cholesky import SMALL_ORDER, solve_by_cholesky
 from gpuml._arrays.threads import threads_for_order
 
@@ -36,6 +45,16 @@ def clipped(x: Array, low: float | None = None, high: float | None = None) -> Ar
     if is_numpy(x) or is_cupy(x):
         return x.clip(low, high)
     return namespace(x).clip(x, min=low, max=high)
+
+
+def side_by_side(parts: Sequence[Array], place: Place) -> Array:
+    """The columns of arrays (n, p); on a GPU, the numbers of a column are side by side in memory.
+
+    Kernels there read one column after the other, and products do not mind.
+    """
+    if place.is_host:
+        return place.xp.concat(parts, axis=1)
+    return place.xp.concat([part.T for part in parts], axis=0).T
 
 
 def constant(values: Any, *, like: Array, xp: Any) -> Array:

@@ -18,6 +18,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 
 from gpuml._arrays import HOST, Array, is_foreign, is_numpy, move, namespace, to_host
+from gpuml._arrays.ops import side_by_side
 from gpuml._arrays.places import free_bytes
 from gpuml._sklearn import _safe_indexing
 from gpuml.compose._layout import Branch, columns_of
@@ -31,7 +32,6 @@ from gpuml.compose._target_codes import (
     level_sums,
 )
 from gpuml.data import Folds, Split, row_indices, take
-from gpuml.designs.dense import side_by_side
 from gpuml.pipeline._from_rows import targets
 from gpuml.resampling.keys import value_key
 from gpuml.resampling.stand_ins import refuse

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, Place, device_of, is_numpy, namespace
+from gpuml._arrays.ops import side_by_side
 from gpuml.designs._coded_gpu import Slots
 from gpuml.designs.base import Block, Design
 from gpuml.designs.coded import Coded, CodedBlock
-from gpuml.designs.dense import Dense, DenseBlock, side_by_side
+from gpuml.designs.dense import Dense, DenseBlock
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """Rows in an array."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -8,16 +7,6 @@ from typing import Any
 from gpuml._arrays import Array, Place, itemsize, move, namespace
 from gpuml._arrays.ops import column_sums, zeros
 from gpuml.designs.base import Design
-
-
-def side_by_side(parts: Sequence[Array], place: Place) -> Array:
-    """The columns of arrays (n, p); on a GPU, the numbers of a column are side by side in memory.
-
-    Kernels there read one column after the other, and products do not mind.
-    """
-    if place.is_host:
-        return place.xp.concat(parts, axis=1)
-    return place.xp.concat([part.T for part in parts], axis=0).T
 
 
 @dataclass(frozen=True)

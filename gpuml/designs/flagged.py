@@ -3,9 +3,9 @@
 from dataclasses import dataclass, replace
 
 from gpuml._arrays import Array, move
-from gpuml._arrays.ops import column_sums
+from gpuml._arrays.ops import column_sums, side_by_side
 from gpuml.designs.base import Design
-from gpuml.designs.dense import Dense, DenseBlock, side_by_side
+from gpuml.designs.dense import Dense, DenseBlock
 
 
 @dataclass(frozen=True)

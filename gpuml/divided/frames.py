@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import HOST, Place, to_host
+from gpuml._arrays.ops import side_by_side
 from gpuml.data import Holders, NeedsAllRows
-from gpuml.designs.dense import side_by_side
 from gpuml.divided.batch import Share
 from gpuml.divided.tables import KnownTable, most_levels, some_of, typical_of
 from gpuml.solvers.table_rows import Table, renumbered

@@ -23,9 +23,9 @@ from gpuml._arrays import (
     place_of,
     to_host,
 )
+from gpuml._arrays.ops import side_by_side
 from gpuml.data import Batch, Rows, take
 from gpuml.designs import Coded, Columns, Dense, Design, Flagged
-from gpuml.designs.dense import side_by_side
 from gpuml.solvers.numbered_rows import NumberedBatch
 from gpuml.solvers.shifts import atom_shifts
 
