@@ -96,6 +96,7 @@ class AffineAlone(MultifitEstimator):
             Rows(described, described),
             [Step("step", self.step, self.weighted)],
             [(candidate,) for candidate in candidates],
+            model_follows=False,
         )
         frames = chains.frames()
         for frame in frames:

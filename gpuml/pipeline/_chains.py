@@ -136,12 +136,15 @@ class Chains:
         Parameters of each step; all distinct.
     outside : Outside or None
         First of the steps that are fitted to training parts of other splits.
+    model_follows : bool
+        Whether a model needs at least one of their columns.
     """
 
     rows: Rows
     steps: Sequence[Step]
     settings: Sequence[Setting]
     outside: Outside | None = None
+    model_follows: bool = True
     fitted: dict[Any, Any] = field(default_factory=dict)
 
     @property
@@ -223,7 +226,7 @@ class Chains:
         if level == len(self.steps):
             chain = Chain(before, _composed(before))
             none_left = [s for s, width in enumerate(chain.widths) if width == 0]
-            if none_left and chain.places is None:
+            if self.model_follows and none_left and chain.places is None:
                 raise UnfittableSplits(dict.fromkeys(none_left, "no feature is left"))
             found.update(dict.fromkeys(leaves, chain))
             return
