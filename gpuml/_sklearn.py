@@ -76,6 +76,7 @@ ROUTING = {
 # passed: a batch of models is scored from what a scorer holds.
 SCORERS = {
     "_BaseScorer": "sklearn.metrics._scorer",
+    "_check_multimetric_scoring": "sklearn.metrics._scorer",
     "_MultimetricScorer": "sklearn.metrics._scorer",
     "_CurveScorer": "sklearn.metrics._scorer",
     "_PassthroughScorer": "sklearn.metrics._scorer",

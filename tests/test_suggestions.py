@@ -141,6 +141,20 @@ def test_a_scorer_is_suggested(call):
         call()
 
 
+@pytest.mark.parametrize(
+    "scoring",
+    [["r2", "bad"], ("bad",), {"a": "r2", "b": "bad"}, {"a": 3}, "bad", 3, [3], {1: "r2"}],
+)
+def test_wrong_scorings_of_searches_raise_what_scikit_learn_raises(scoring):
+    """Each of several is checked like one, before anything is fitted."""
+    raised = []
+    for kind in (SearchOfSklearn, GridSearchCV):
+        with pytest.raises(Exception) as error:  # noqa: PT011 - compared below
+            kind(Ridge(), GRID, scoring=scoring, refit=False).fit(X, y)
+        raised.append(error.type)
+    assert raised[0] is raised[1]
+
+
 @pytest.mark.parametrize("search", [HalvingGridSearchCV, HalvingRandomSearchCV, HyperbandSearchCV])
 @pytest.mark.parametrize(
     ("resource", "meant"), [("max_itr", " Did you mean 'ridge__max_iter'?"), ("nonsense", "")]

@@ -8,20 +8,22 @@ from typing import Any, Self
 import numpy as np
 from sklearn import feature_selection as sk
 from sklearn.base import clone, is_classifier
+from sklearn.utils import check_consistent_length
 
 from gpuml._arrays import as_array, is_array, is_foreign, namespace, place_of
 from gpuml._arrays.threads import threads_for_order
 from gpuml._inputs.validation import unchanged_on_error
 from gpuml._sklearn import _fit_context
-from gpuml.data import take
+from gpuml.data import row_indices, take
 from gpuml.feature_selection._comparison import cross_validated
 from gpuml.feature_selection._from_sums import NEARLY_DEPENDENT, Eliminated, Sums, eliminate
 from gpuml.feature_selection._selector import Selector, checked, columns
 from gpuml.feature_selection.from_model import importances
 from gpuml.metrics import check_scoring
 from gpuml.model_selection.candidates import ALONE, Plan, Step
+from gpuml.model_selection.parts import run_around
 from gpuml.preprocessing._transformer import Transformer
-from gpuml.resampling.split import check_splitter, split_rows
+from gpuml.resampling.split import check_splits, check_splitter, split_rows
 from gpuml.solvers.swept import Swept
 
 
@@ -52,16 +54,20 @@ class _Eliminating(Selector):
         with threads_for_order(X.shape[1]):
             return (sums, swept) if swept.use_all() else NEARLY_DEPENDENT
 
-    def _step_by_step(self, why: str, X: Any, y: Any, params: Any) -> Self:
-        """Fit as scikit-learn does: by it, or where the rows of a device are."""
+    def _step_by_step(self, why: str, X: Any, y: Any, params: Any, splits: Any = ()) -> Self:
+        """Fit as scikit-learn does: by it, or where the rows of a device are.
+
+        `splits` are those of `cv`, which may make others, or none, when it is asked again.
+        """
         if is_foreign(X):
-            n_fits = self._fit_on_columns(X, y, params)
+            n_fits = self._fit_on_columns(X, y, params, splits)
             self.plan_ = Plan((Step(n_fits, n_fits, str(place_of(X)), ALONE, (why,)),))
             return self
-        theirs: Any = super(Transformer, self)
+        theirs: Any = super(Transformer, type(self))
+        pairs = [(row_indices(split.train), row_indices(split.test)) for split in splits]
         # X was checked, and has lost the names of its columns.
         names = getattr(self, "feature_names_in_", None)
-        theirs.fit(X, y, **params)
+        run_around(self, theirs.fit, {"cv": pairs} if pairs else {}, X, y, **params)
         if names is not None:
             self.feature_names_in_ = names
         tables = [
@@ -71,7 +77,7 @@ class _Eliminating(Selector):
         self.plan_ = Plan((Step(n_fits, n_fits, "numpy:cpu", ALONE, (why,)),))
         return self
 
-    def _fit_on_columns(self, X: Any, y: Any, params: Any) -> int:
+    def _fit_on_columns(self, X: Any, y: Any, params: Any, splits: Any) -> int:
         """Fit step by step to rows that stay in place; returns the number of fits."""
         raise NotImplementedError
 
@@ -199,7 +205,7 @@ class RFE(_Eliminating, sk.RFE):
             self.plan_ = sums.plan(len(steps.sizes))
         return self
 
-    def _fit_on_columns(self, X, y, params):
+    def _fit_on_columns(self, X, y, params, splits):
         steps = self._by_fits(X, y, self._n_left(X.shape[1]), params)
         self._left_by_fit(steps[-1])
         return len(steps)
@@ -312,16 +318,19 @@ class RFECV(_Eliminating, sk.RFECV):
             splits = () if given else self._splits(X, y, params)
             begun = self._begun(X, y, given, splits, self._get_scorer())
             if isinstance(begun, str):
-                self._step_by_step(begun, X, y, params)
+                self._step_by_step(begun, X, y, params if given else {}, splits)
             else:
                 sums, swept = begun
                 self._choose(sums, swept, X, y)
         return self
 
     def _splits(self, X, y, params):
+        check_consistent_length(X, y)
         cv = check_splitter(self.cv, y, classifier=is_classifier(self.estimator))
         given = {name: value for name, value in params.items() if value is not None}
-        return split_rows(cv, X, y, X.shape[0], **given)
+        splits = split_rows(cv, X, y, X.shape[0], **given)
+        check_splits(splits)
+        return splits
 
     def _choose(self, sums, swept, X, y):
         fewest, step = self._fewest(X.shape[1]), _step(self.step, X.shape[1])
@@ -346,7 +355,7 @@ class RFECV(_Eliminating, sk.RFECV):
             _warn_of_few("min_features_to_select", fewest, n_features)
         return min(fewest, n_features)
 
-    def _fit_on_columns(self, X, y, params):
+    def _fit_on_columns(self, X, y, params, splits):
         given = [name for name in params if name != "groups"]
         if given:
             raise ValueError(
@@ -359,7 +368,7 @@ class RFECV(_Eliminating, sk.RFECV):
         usual = "accuracy" if is_classifier(self.estimator) else "r2"
         scorer = check_scoring(self.estimator, usual if self.scoring is None else self.scoring)
         fewest, table = self._fewest(X.shape[1]), []
-        for split in self._splits(X, y, params):
+        for split in splits:
             (X_train, y_train), (X_test, y_test) = (
                 [take(a, rows, namespace(a)) for a in (X, y)] for rows in (split.train, split.test)
             )

@@ -13,7 +13,7 @@ from gpuml._inputs.validation import unchanged_on_error
 from gpuml._sklearn import _fit_context, _raise_for_params, _routing_enabled
 from gpuml.feature_selection._comparison import Comparison
 from gpuml.feature_selection._selector import Selector, checked
-from gpuml.resampling.split import check_splitter, split_rows
+from gpuml.resampling.split import check_splits, check_splitter, split_rows
 
 
 class SequentialFeatureSelector(Selector, sk.SequentialFeatureSelector):
@@ -148,6 +148,7 @@ class SequentialFeatureSelector(Selector, sk.SequentialFeatureSelector):
             used = _consumed(self.estimator, "fit", params) | _consumed(scorer, "score", params)
             params = {name: params[name] for name in used}
         splits = split_rows(cv, X, y, X.shape[0], **routed)
+        check_splits(splits)
         options = {"params": params, "n_jobs": self.n_jobs}
         backward = self.direction == "backward"
         return Comparison.of(self.estimator, X, y, splits, scorer, options, backward=backward)

@@ -13,7 +13,7 @@ from gpuml.feature_selection._from_sums import Sums
 from gpuml.linear_model.ridge import Ridge
 from gpuml.metrics.residuals import ResidualMoments
 from gpuml.metrics.scorer import BatchScorer
-from gpuml.resampling.split import check_splitter, split_rows
+from gpuml.resampling.split import check_splits, check_splitter, split_rows
 from gpuml.solvers.moments import to_origin
 from gpuml.solvers.subsets import WORD, Subsets, number_of_subsets, visit_subsets
 
@@ -136,6 +136,7 @@ def best_subset(
     X = check_rows(estimator, X, reset=True)
     most = _checked_size(max_features, int(X.shape[1]))
     splits = split_rows(check_splitter(cv, y, classifier=False), X, y, X.shape[0])
+    check_splits(splits)
     scorer = check_scoring(estimator, scoring)
     sums = Sums.of(estimator, X, y, splits, scorer)
     if isinstance(sums, str):

@@ -31,15 +31,30 @@ def group_results(
     """
     task = job.task
     is_complete = not (task.return_estimator or task.kept is not None or task.verbose > 1)
-    found = []
+    found, equal = [], _first_equal(shared.group.varying)
     for c, position in enumerate(shared.group.positions):
-        results = scored.of(c, fit_error=None, **times)
+        results = scored.of(equal[c], fit_error=None, **times)
         for split, of_each in alone.items():
             results[split] = of_each[c]
         for split in () if is_complete else range(len(results)):
             if split not in alone:
                 _complete(job, shared, c, split, results[split])
         found.append((position, results))
+    return found
+
+
+def _first_equal(varying):
+    """For each candidate the first one that is equal: the last bits of a batch may differ.
+
+    Equal candidates share a rank, as those of single fits.
+    """
+    known: dict[Any, int] = {}
+    found = []
+    for c, params in enumerate(varying):
+        try:
+            found.append(known.setdefault(frozenset(params.items()), c))
+        except TypeError:  # a value without a hash
+            found.append(c)
     return found
 
 

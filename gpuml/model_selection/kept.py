@@ -15,6 +15,7 @@ from gpuml.resampling.responses import Answer
 # Methods that return a column for each class.
 BY_CLASS = ("decision_function", "predict_proba", "predict_log_proba")
 RESPONSES = ("predict", *BY_CLASS)
+FLOATS = ("float32", "float64")
 # The method of a stack for each method of an estimator.
 OF_STACKS = {"predict": "labels", "predict_proba": "probability", "decision_function": "decision"}
 
@@ -50,11 +51,14 @@ class Kept:
         every = np.arange(len(every)) if isinstance(every, list) else every
         return _in_order(model.classes_, said, every, self.method)
 
-    def of_all(self, answer: Answer) -> Array | None:
-        """Predictions (C, m, ...) of all models of a stack; None if each must predict by itself."""
+    def of_all(self, answer: Answer, dtype: Any) -> Array | None:
+        """Predictions (C, m, ...) of all models of a stack; None if each must predict by itself.
+
+        `dtype` is that of the rows, which single models return numbers in.
+        """
         if answer.classes is None:
             alike = self.method == "predict" and self.flat and answer.values.ndim == 3
-            return answer.values[..., 0] if alike else None
+            return _of_dtype(answer.values[..., 0], dtype) if alike else None
         kind = OF_STACKS.get(self.method)
         decides = getattr(answer.models, "has_decisions", True)
         if kind is None or not self.flat or (kind == "decision" and not decides):
@@ -62,7 +66,7 @@ class Kept:
         if kind == "probability" and answer.models.probability(answer.values[:1, :1, ...]) is None:
             return None
         said = answer.response(kind)
-        return said if kind != "labels" else _labels(said, answer.classes)
+        return _labels(said, answer.classes) if kind == "labels" else _of_dtype(said, dtype)
 
 
 def kept_of(method: str | bool, y: Any) -> Kept | None:
@@ -87,13 +91,14 @@ def is_flat(y: Any) -> bool:
 class Heard:
     """The predictions of a stack for the held-out rows of each split, collected while scoring."""
 
-    def __init__(self, kept: Kept):
+    def __init__(self, kept: Kept, dtype: Any):
         self._kept = kept
+        self._dtype = dtype
         self._said: dict[int, list[Array | None]] = {}
 
     def hear(self, split: int, answer: Answer) -> None:
         """Add the predictions of further candidates."""
-        self._said.setdefault(split, []).append(self._kept.of_all(answer))
+        self._said.setdefault(split, []).append(self._kept.of_all(answer, self._dtype))
 
     def by_split(self) -> dict[int, Array]:
         """Predictions (C, m, ...) of all candidates, for splits where they predict together."""
@@ -171,6 +176,12 @@ def _in_order(classes, said, every, method):
     codes = np.searchsorted(every, to_host(classes))
     whole = _enforce_prediction_order(codes, host, len(every), method)
     return move(whole, place) if place else whole
+
+
+def _of_dtype(values, dtype):
+    """Numbers of a dtype, which may be of another library; stacks may compute in a wider one."""
+    xp, name = namespace(values), str(dtype).rpartition(".")[2]
+    return xp.astype(values, getattr(xp, name), copy=False) if name in FLOATS else values
 
 
 def _labels(codes, classes):

@@ -23,6 +23,7 @@ from gpuml._settings.observers import plan_observers
 from gpuml._sklearn import (
     BaseSearchCV,
     _check_method_params,
+    _check_multimetric_scoring,
     _fit_context,
     _MultimetricScorer,
     _num_samples,
@@ -100,6 +101,9 @@ class OnePassSearch(Travels, BaseSearchCV):
     def _get_scorers(self):
         if callable(self.scoring):
             return self.scoring, "score"
+        if isinstance(self.scoring, list | tuple | set | dict):
+            with suggesting():
+                _check_multimetric_scoring(self.estimator, self.scoring)  # each scorer by itself
         scorers = check_scoring(self.estimator, self.scoring, raise_exc=self.error_score == "raise")
         if not isinstance(scorers, _MultimetricScorer):
             return scorers, "score"

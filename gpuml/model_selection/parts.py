@@ -203,6 +203,8 @@ def host_value(value: Any) -> Any:
 
 def taken_apart(x: Any) -> Any:
     """Rows, or one value per row, in an indexable form; sparse matrices as CSR."""
+    if x is None:
+        raise ValueError("Expected rows, or one value per row, got None: pass an array.")
     _refuse_scalar(x)
     return _indexable(x)
 

@@ -1,5 +1,6 @@
 """Predictions for held-out rows."""
 
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
@@ -88,13 +89,10 @@ default="predict"
     >>> cross_val_predict(Ridge(), X, y)[:3].round(1)
     array([181.8,  92.8, 166.3])
     """
-    encoded, classes = y, None
-    if method in BY_CLASS and y is not None:
-        encoded, classes = _encoded(y)
     job = job_of(
         estimator,
         X,
-        encoded,
+        y,
         # No scorer: only predictions are needed.
         _MultimetricScorer(scorers={}),
         "cross_val_predict",
@@ -106,8 +104,12 @@ default="predict"
         return_train_score=False,
         error_score="raise",
         verbose=verbose,
-        kept=Kept(method, classes, is_flat(y)),
     )
+    codes, classes = job.y, None
+    if method in BY_CLASS and job.y is not None:
+        codes, classes = _encoded(job.y)  # splits are of the labels
+    kept = Kept(method, classes, is_flat(job.y))
+    job = replace(job, y=codes, task=replace(job.task, kept=kept))
     held_out = check_partition(job.splits, _num_samples(job.X), "cross_val_predict")
     results = Evaluator(job).evaluate([{}])
     return by_row([result["predictions"] for result in results], np.argsort(held_out), job.X)

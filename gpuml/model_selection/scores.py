@@ -94,7 +94,7 @@ def score_stack(
     """
     several = isinstance(task.scorer, _MultimetricScorer)
     asks = task.kept is not None and isinstance(stack, RegressionStack | ClassStack)
-    heard = Heard(task.kept) if asks else None
+    heard = Heard(task.kept, folds.batch.dtype) if asks else None
     tables = stack_scores(
         stack,
         folds,

@@ -25,6 +25,7 @@ from gpuml.model_selection.one_by_one import Fold, Task, failed_scores, score_mo
 from gpuml.model_selection.residence import Residences, configured
 from gpuml.model_selection.row_blocks import RowBlocks
 from gpuml.model_selection.training import Request, Result, Trainer
+from gpuml.model_selection.validation import check_one_score
 from gpuml.resampling.split import as_rows
 
 
@@ -111,6 +112,7 @@ def scored(learnt: Learnt, held_out: Fold, lesson: Lesson) -> Result:
     with config_context(**lesson.settings):
         params = held_out.test_score_params
         score = score_model(learnt.model, held_out.X_test, held_out.y_test, params, lesson.task)
+    check_one_score([{"test_scores": score}])
     return Result(float(score), learnt.fit_seconds, time.perf_counter() - started, None)
 
 
@@ -282,4 +284,5 @@ class MoreOfAResource(Trainer):
 
 def _result(result, state):
     times = result["fit_time"], result["score_time"]
+    check_one_score([result])
     return Result(float(result["test_scores"]), *times, state, result["fit_error"])

@@ -19,7 +19,7 @@ from gpuml._arrays import (
     to_host,
 )
 from gpuml.data import AnySplit, Batch, FoldLabels, Folds, LabelledSplit, Partition, Rows
-from gpuml.resampling.split import as_rows, check_splitter, split_rows
+from gpuml.resampling.split import as_rows, check_splits, check_splitter, split_rows
 
 # Reading an atom costs a few calls whatever its length, and its moments take memory; beyond these
 # bounds, rows are rather read once more for the next run of splits.
@@ -43,17 +43,9 @@ def folds_of(cv: Any, batch: Batch, X: Any, y: Any, *, classifier: bool = False)
         If there are none, or one without rows to train on or rows to score.
     """
     splitter = check_splitter(cv, y, classifier=classifier)
-    folds = make_folds(batch, split_rows(splitter, X, y, batch.n_rows))
-    if folds.n_splits == 0:
-        raise ValueError("No fits were performed, since the splitter of cv gave no splits.")
-    for index, split in enumerate(folds.splits):
-        for part, size in (("training", split.n_train), ("held-out", split.n_test)):
-            if size == 0:
-                raise ValueError(
-                    f"Found array with 0 sample(s), the {part} part of split {index} of cv, while "
-                    "a minimum of 1 is required."
-                )
-    return folds
+    splits = split_rows(splitter, X, y, batch.n_rows)
+    check_splits(splits)
+    return make_folds(batch, splits)
 
 
 def make_folds(batch: Batch, splits: Iterable[AnySplit]) -> Folds:

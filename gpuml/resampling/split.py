@@ -101,6 +101,19 @@ def split_rows(cv: Any, X: Any, y: Any, n_rows: int, **params: Any) -> Sequence[
     ]
 
 
+def check_splits(splits: Sequence[AnySplit]) -> None:
+    """Raise a ValueError if there are none, or one without rows to train on or rows to score."""
+    if not splits:
+        raise ValueError("No fits were performed, since the splitter of cv gave no splits.")
+    for index, split in enumerate(splits):
+        for part, size in (("training", split.n_train), ("held-out", split.n_test)):
+            if size == 0:
+                raise ValueError(
+                    f"Found array with 0 sample(s), the {part} part of split {index} of cv, while "
+                    "a minimum of 1 is required."
+                )
+
+
 def as_rows(indices: Any, n_rows: int) -> Rows:
     """Rows that a splitter named by indices or a mask: as runs of neighbours if there are few."""
     indices = to_host(indices) if is_foreign(indices) else np.asarray(indices)

@@ -434,6 +434,8 @@ def test_values_that_nothing_can_be_fitted_with_are_errors(name):
     with pytest.raises(ValueError, match="array"):
         kind(inside).fit(5, y)
     with pytest.raises(ValueError, match="array"):
+        kind(inside).fit(None, y)
+    with pytest.raises(ValueError, match="array"):
         kind(inside).fit(X, 5)
 
 

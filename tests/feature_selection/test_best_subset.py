@@ -106,6 +106,9 @@ def test_a_perfect_fit_is_found(rng):
         ({"scoring": "neg_mean_absolute_error"}, "SequentialFeatureSelector"),
         ({"alpha": -1.0}, "alpha"),
         ({"cv": 1}, "k-fold"),
+        ({"cv": []}, "gave no splits"),
+        ({"cv": [([], [0, 1])]}, "0 sample.*training part of split 0"),
+        ({"cv": [([0, 1], [2]), ([2, 3], [])]}, "0 sample.*held-out part of split 1"),
     ],
     ids=str,
 )

@@ -200,6 +200,23 @@ def test_groups_reach_the_splitter(rng):
     assert_same(selector, theirs(selector).fit(X, y, groups=groups))
 
 
+@pytest.mark.parametrize("library", array_libraries())
+@pytest.mark.parametrize("model", [Ridge(), Ridge(solver="svd")], ids=["sums", "step by step"])
+def test_the_splitter_is_asked_once(model, library, rng):
+    """A generator has its splits once, and a splitter with a state others each time."""
+    X, y = regression(rng, 60)
+    there = library.asarray(X), library.asarray(y)
+    splits = list(KFold(3, shuffle=True, random_state=5).split(X))
+    expected = RFECV(model, cv=splits).fit(X, y)
+    for cv in (iter(splits), KFold(3, shuffle=True, random_state=np.random.RandomState(5))):
+        selector = RFECV(model, cv=cv).fit(*there)
+        assert selector.cv is cv
+        for name, table in expected.cv_results_.items():
+            np.testing.assert_allclose(selector.cv_results_[name], table, rtol=1e-6, atol=1e-9)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        RFECV(model, cv=splits).fit(library.asarray(X[:50]), there[1])
+
+
 def test_weights_are_given_to_every_step(rng):
     X, y = regression(rng, 80, 6)
     weight = rng.integers(1, 4, 80)
@@ -243,6 +260,10 @@ def test_names_of_columns_are_kept(rng):
         assert list(selector.transform(frame).columns) == names
 
 
+# Those that fit from sums, and those that fit step by step.
+CROSS_VALIDATED, MODELS = (RFECV, SequentialFeatureSelector), (Ridge(), Ridge(solver="svd"))
+
+
 @pytest.mark.parametrize(
     ("selector", "words"),
     [
@@ -251,6 +272,12 @@ def test_names_of_columns_are_kept(rng):
         (SequentialFeatureSelector(Ridge(), direction="up"), "direction"),
         (RFE(Ridge(), step=0), "step"),
         (RFECV(Ridge(), cv=1), "cv"),
+        *((each(model, cv=[]), "gave no splits") for each in CROSS_VALIDATED for model in MODELS),
+        *(
+            (each(model, cv=[([0, 1], [])]), "0 sample")
+            for each in CROSS_VALIDATED
+            for model in MODELS
+        ),
     ],
     ids=str,
 )

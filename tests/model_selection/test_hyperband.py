@@ -432,6 +432,24 @@ def test_bad_settings_are_refused_by_name(rng, settings, message):
     assert vars(search) == before
 
 
+@pytest.mark.parametrize(
+    ("model", "draws", "options"),
+    [
+        (SGDRegressor(), {"alpha": [0.1]}, {}),
+        (Ridge(), {"alpha": [0.1]}, {}),
+        (RandomForestRegressor(max_depth=1), {"max_depth": [1]}, {"resource": "n_estimators"}),
+    ],
+    ids=["calls", "rows", "parameter"],
+)
+@pytest.mark.filterwarnings("ignore:The total space of parameters")
+def test_several_scores_are_refused(rng, model, draws, options):
+    X, y = data(rng, n=40)
+    options = {"scoring": lambda *_: {"a": 1.0}, **options}
+    search = HyperbandSearchCV(model, draws, max_iter=3, **options)
+    with pytest.raises(ValueError, match="scoring must return a number, got {'a': 1.0}"):
+        search.fit(X, y)
+
+
 def test_an_estimator_without_partial_fit_is_refused_where_calls_are_asked_for(rng):
     search = HyperbandSearchCV(Ridge(), {"alpha": loguniform(1e-3, 1)}, resource="partial_fit")
     with pytest.raises(ValueError, match="Ridge has no such method"):

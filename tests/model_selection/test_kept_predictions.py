@@ -13,6 +13,9 @@ from sklearn.tree import DecisionTreeClassifier
 import gpuml.model_selection as ours
 from gpuml._arrays import device_of, is_foreign, to_host
 from gpuml.compose import TransformedTargetRegressor
+from gpuml.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
+from gpuml.gaussian_process import GaussianProcessRegressor
+from gpuml.kernel_ridge import KernelRidge
 from gpuml.linear_model import Lasso, LogisticRegression, PoissonRegressor, Ridge, RidgeClassifier
 from gpuml.model_selection.kept import RESPONSES
 from gpuml.naive_bayes import GaussianNB
@@ -134,6 +137,47 @@ def test_a_candidate_that_fails_has_nothing_to_say(y):
     expected = ours.cross_val_predict(model, X, y, cv=3)
     same = np.testing.assert_allclose if y.dtype == float else np.testing.assert_array_equal
     same(well, expected)  # of one model alone sums may be in another order
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+@pytest.mark.parametrize(
+    ("model", "method"),
+    [
+        (Ridge(), "predict"),
+        (make_pipeline(StandardScaler(), Lasso()), "predict"),
+        (KernelRidge(), "predict"),
+        (GaussianProcessRegressor(), "predict"),
+        (LogisticRegression(), "predict_proba"),
+        (LogisticRegression(), "predict_log_proba"),
+        (LinearDiscriminantAnalysis(), "decision_function"),
+        (QuadraticDiscriminantAnalysis(), "decision_function"),
+    ],
+    ids=str,
+)
+def test_numbers_have_the_dtype_that_a_single_model_returns(model, method, dtype):
+    """Scores of all models together may be of wider predictions."""
+    X, y = load_iris(return_X_y=True)
+    X, y = (10 * X).astype(dtype), y if method != "predict" else X[:, 0]
+    expected = getattr(clone(model).fit(X, y), method)(X).dtype
+    cv = sk.KFold(5, shuffle=True, random_state=0)
+    assert ours.cross_val_predict(model, X, y, cv=cv, method=method).dtype == expected
+    search = ours.GridSearchCV(model, {}, cv=cv, return_predictions=method).fit(X, y)
+    assert search.cv_predictions_.dtype == expected
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # folds lack classes; nan is cast
+def test_splits_are_of_the_labels_not_of_their_codes():
+    X, y = load_iris(return_X_y=True)
+    for labels in (y + 0.5, y, NAMES[y]):  # a number that is no integer is no label to `check_cv`
+        found, expected = (
+            each.cross_val_predict(GaussianNB(), X, labels, method="predict_proba")
+            for each in (ours, sk)
+        )
+        np.testing.assert_allclose(found, expected, **CLOSE)
+    for wrong, error in ((np.where(y == 1, np.nan, y), ValueError), (y.astype("S1"), TypeError)):
+        for each in (ours, sk):
+            with pytest.raises(error):
+                each.cross_val_predict(GaussianNB(), X, wrong, method="predict_proba")
 
 
 def test_rows_that_are_not_held_out_once():

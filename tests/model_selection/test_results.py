@@ -20,6 +20,7 @@ from gpuml.model_selection import (
     compare_candidates,
 )
 
+PARTS = ("test", "train")
 ALPHAS = {"alpha": [0.01, 0.1, 0.3, 1.0, 10.0]}
 
 
@@ -183,3 +184,16 @@ def test_what_cannot_be_compared(rows):
     one = GridSearchCV(Ridge(), ALPHAS, cv=sk.ShuffleSplit(1, random_state=0)).fit(*rows)
     with pytest.raises(ValueError, match="two splits"):
         compare_candidates(one)
+
+
+@pytest.mark.parametrize("values", [[1.0] * 7, [1.0, 0.1, 1, 0.1, 1.0]], ids=str)
+def test_equal_candidates_have_the_same_scores_and_rank(values, rows):
+    """The last bits of models that are fitted together depend on their place among the others."""
+    for n in (60, 80, 442):
+        X, y = (a[:n] for a in rows)
+        found = GridSearchCV(Ridge(), {"alpha": values}, cv=3, return_train_score=True).fit(X, y)
+        scores = [found.cv_results_[f"split{s}_{p}_score"] for s in range(3) for p in PARTS]
+        for alpha in set(values):
+            same = np.equal(values, alpha)
+            assert len(np.unique(np.stack(scores)[:, same], axis=1).T) == 1
+            assert len(set(found.cv_results_["rank_test_score"][same])) == 1
