@@ -52,7 +52,9 @@ def _first_equal(varying):
     found = []
     for c, params in enumerate(varying):
         try:
-            found.append(known.setdefault(frozenset(params.items()), c))
+            # 1 component is not a share of 1.0.
+            key = frozenset((name, type(value), value) for name, value in params.items())
+            found.append(known.setdefault(key, c))
         except TypeError:  # a value without a hash
             found.append(c)
     return found
