@@ -160,6 +160,8 @@ class GeneralizedLinear(LinearPredictor, LossEstimator):
     A subclass sets `power`: the variance of targets grows with this power of their mean.
     """
 
+    _numeric_strings = "everywhere"
+
     # The power of a Tweedie distribution.
     power: float
 

@@ -97,6 +97,8 @@ class BayesianRidge(FromSums, sk.BayesianRidge):
     array([1.])
     """
 
+    _numeric_strings = "fit"
+
     multifit_params = (
         *("alpha_1", "alpha_2", "alpha_init", "compute_score", "fit_intercept", "lambda_1"),
         *("lambda_2", "lambda_init", "max_iter", "tol"),

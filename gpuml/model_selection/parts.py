@@ -191,23 +191,19 @@ def run_around(around: Any, fit: Callable[..., Any], changes: Mapping[str, Any],
 
 def host_target(y: Any) -> Any:
     """Targets in CPU memory, for scikit-learn's checks."""
-    _refuse_scalar(y)
-    return host_value(y)
+    y = taken_apart(y)
+    return to_host(y) if is_foreign(y) else y
 
 
 def host_value(value: Any) -> Any:
     """What fits are given besides rows and targets, in CPU memory: metadata may be anything."""
-    value = _indexable(value)
+    value = as_array(value)
     return to_host(value) if is_foreign(value) else value
 
 
 def taken_apart(x: Any) -> Any:
     """Rows, or one value per row, in an indexable form; sparse matrices as CSR."""
     _refuse_scalar(x)
-    return _indexable(x)
-
-
-def _indexable(x):
     x = as_array(x)
     return x if is_foreign(x) else indexable(x)[0]
 
