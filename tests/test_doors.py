@@ -8,9 +8,12 @@ import pytest
 from scipy import sparse
 from sklearn.base import is_classifier
 
+import gpuml
 from gpuml.calibration import CalibratedClassifierCV
-from gpuml.ensemble import BaggingClassifier, BaggingRegressor
+from gpuml.ensemble import BaggingClassifier, BaggingRegressor, StackingRegressor
 from gpuml.linear_model import Lasso, LogisticRegression, QuantileRegressor, Ridge
+from gpuml.model_selection import TunedThresholdClassifierCV
+from gpuml.multiclass import OutputCodeClassifier
 from gpuml.svm import LinearSVC
 from tests.test_estimator_checks import CLASSIFIERS, FIRST, PIPELINES
 
@@ -102,6 +105,28 @@ def test_one_weight_for_all_rows_is_that_weight_for_each(estimator):
     one = estimator.fit(X, y, sample_weight=2.0).predict(X)
     several = estimator.fit(X, y, sample_weight=np.full(30, 2.0)).predict(X)
     np.testing.assert_array_equal(one, several)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        CalibratedClassifierCV(LogisticRegression(), cv=2),
+        OutputCodeClassifier(LogisticRegression()),
+        StackingRegressor([("ridge", Ridge())], cv=2),
+        TunedThresholdClassifierCV(LogisticRegression()),
+    ],
+    ids=lambda e: type(e).__name__,
+)
+def test_estimators_of_estimators_say_that_rows_are_missing(estimator):
+    _, y = rows(LogisticRegression())
+    with pytest.raises(ValueError, match=r"Expected (rows|2D array)"):
+        estimator.fit(None, y)
+
+
+def test_a_data_frame_is_no_open_array():
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(TypeError, match="Pass a DataFrame to fit as it is"):
+        gpuml.read_array(pandas.DataFrame({"a": [1.0, 2.0]}))
 
 
 @pytest.mark.parametrize("estimator", CLASSIFIERS, ids=str)

@@ -191,8 +191,7 @@ def run_around(around: Any, fit: Callable[..., Any], changes: Mapping[str, Any],
 
 def host_target(y: Any) -> Any:
     """Targets in CPU memory, for scikit-learn's checks."""
-    y = taken_apart(y)
-    return to_host(y) if is_foreign(y) else y
+    return None if y is None else host_value(taken_apart(y))
 
 
 def host_value(value: Any) -> Any:
@@ -203,14 +202,10 @@ def host_value(value: Any) -> Any:
 
 def taken_apart(x: Any) -> Any:
     """Rows, or one value per row, in an indexable form; sparse matrices as CSR."""
-    _refuse_scalar(x)
+    if x is None or np.isscalar(x) or getattr(x, "ndim", None) == 0:
+        raise ValueError(f"Expected rows, or one value per row, got {x}: pass an array.")
     x = as_array(x)
     return x if is_foreign(x) else indexable(x)[0]
-
-
-def _refuse_scalar(x):
-    if np.isscalar(x) or getattr(x, "ndim", None) == 0:
-        raise ValueError(f"Expected rows, or one value per row, got the scalar {x}: pass an array.")
 
 
 # ---------------------------------------------------------------- fitted later
