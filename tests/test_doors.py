@@ -5,13 +5,31 @@ import inspect
 import array_api_strict
 import numpy as np
 import pytest
+import sklearn.linear_model as sk
 from scipy import sparse
 from sklearn.base import is_classifier
 
 import gpuml
 from gpuml.calibration import CalibratedClassifierCV
 from gpuml.ensemble import BaggingClassifier, BaggingRegressor, StackingRegressor
-from gpuml.linear_model import Lasso, LogisticRegression, QuantileRegressor, Ridge
+from gpuml.feature_selection import RFECV, SequentialFeatureSelector
+from gpuml.linear_model import (
+    BayesianRidge,
+    GammaRegressor,
+    Lasso,
+    LogisticRegression,
+    PoissonRegressor,
+    QuantileRegressor,
+    Ridge,
+    TweedieRegressor,
+)
+from gpuml.metrics import (
+    explained_variance_score,
+    max_error,
+    mean_squared_error,
+    median_absolute_error,
+    r2_score,
+)
 from gpuml.model_selection import TunedThresholdClassifierCV
 from gpuml.multiclass import OutputCodeClassifier
 from gpuml.svm import LinearSVC
@@ -134,3 +152,40 @@ def test_sparse_labels_raise_a_type_error(estimator):
     X, y = rows(estimator)
     with pytest.raises(TypeError, match="Sparse data was passed for y|csr_matrix"):
         estimator.fit(X, sparse.csr_matrix(y[:, None]))
+
+
+@pytest.mark.parametrize("metric", [max_error, median_absolute_error, mean_squared_error])
+def test_dates_are_no_targets_of_metrics(metric):
+    dates = np.full(3, np.datetime64("2020-01-01"))
+    for y_true, y_pred in ((dates, np.ones(3)), (np.ones(3), dates)):
+        with pytest.raises(TypeError, match="holds dates or times"):
+            metric(y_true, y_pred)
+
+
+def test_all_weights_negative_score_as_all_positive():
+    y, predicted = np.array([1.0, 2.0, 4.0, 3.0]), np.array([1.0, 3.0, 3.0, 2.0])
+    for metric in (explained_variance_score, r2_score):
+        negative = metric(y, predicted, sample_weight=-np.ones(4))
+        assert negative == pytest.approx(metric(y, predicted), rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", [RFECV, SequentialFeatureSelector])
+def test_selectors_refuse_a_cv_without_splits(kind):
+    X, y = rows(Ridge())
+    with pytest.raises(ValueError, match="gave no splits"):
+        kind(Ridge(), cv=[]).fit(X, y)
+
+
+def test_precision_may_begin_at_zero():
+    X, y = rows(Ridge())
+    ours = BayesianRidge(alpha_init=0).fit(X, y)
+    with np.errstate(divide="ignore"):
+        theirs = sk.BayesianRidge(alpha_init=0).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [PoissonRegressor, GammaRegressor, TweedieRegressor])
+def test_no_class_is_taken_for_a_solver(kind):
+    X, y = rows(Ridge())
+    with pytest.raises(ValueError, match="solver"):
+        kind(solver=dict).fit(X, y)

@@ -17,7 +17,7 @@ from gpuml.linear_model.ridge import Ridge
 from gpuml.metrics.residuals import ResidualMoments
 from gpuml.metrics.scorer import BatchScorer, batch_scorer
 from gpuml.model_selection.candidates import ALONE, Plan, Step
-from gpuml.resampling.atoms import make_folds
+from gpuml.resampling.atoms import make_folds, refuse_no_splits
 from gpuml.solvers.described import Described, all_rows, training_parts
 from gpuml.solvers.moments import Moments
 from gpuml.solvers.swept import Swept
@@ -77,6 +77,7 @@ class Sums:
         if hasattr(batch, "columns"):
             return "X is sparse"
         folds = whole(batch) if splits is None else make_folds(batch, splits)
+        refuse_no_splits(folds)
         described = describe_rows(estimator, folds, by_features=True)
         moments = tuple(each.to(HOST) for each in described.moments or ())
         alpha = float(getattr(estimator, "alpha", 0.0))

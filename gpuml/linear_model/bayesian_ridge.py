@@ -274,7 +274,7 @@ class Spectrum:
 
     def _mean(self, alpha, lambda_):
         """Coefficients in the coordinates of the eigenvectors, and the sum of squared errors."""
-        rotated = self.xy / (self.values + lambda_ / alpha)
+        rotated = self.xy / (self.values + (lambda_ / alpha if alpha else np.inf))
         error = self.yy - 2.0 * float(rotated @ self.xy) + float(self.values @ rotated**2)
         return rotated, max(error, EPS * self.yy)
 

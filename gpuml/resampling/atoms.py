@@ -44,8 +44,7 @@ def folds_of(cv: Any, batch: Batch, X: Any, y: Any, *, classifier: bool = False)
     """
     splitter = check_splitter(cv, y, classifier=classifier)
     folds = make_folds(batch, split_rows(splitter, X, y, batch.n_rows))
-    if folds.n_splits == 0:
-        raise ValueError("No fits were performed, since the splitter of cv gave no splits.")
+    refuse_no_splits(folds)
     for index, split in enumerate(folds.splits):
         for part, size in (("training", split.n_train), ("held-out", split.n_test)):
             if size == 0:
@@ -54,6 +53,12 @@ def folds_of(cv: Any, batch: Batch, X: Any, y: Any, *, classifier: bool = False)
                     "a minimum of 1 is required."
                 )
     return folds
+
+
+def refuse_no_splits(folds: Folds) -> None:
+    """Raise scikit-learn's ValueError if there are no splits."""
+    if folds.n_splits == 0:
+        raise ValueError("No fits were performed, since the splitter of cv gave no splits.")
 
 
 def make_folds(batch: Batch, splits: Iterable[AnySplit]) -> Folds:
