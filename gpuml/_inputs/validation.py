@@ -7,6 +7,7 @@ on a device, are checked here, where they are, with the same types of error.
 import warnings
 from contextlib import contextmanager
 from dataclasses import replace
+from numbers import Number
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,7 +77,6 @@ def check_fit(
     sample_weight: Any = None,
     *,
     finite_X: bool = True,
-    numeric_strings: bool = False,
 ) -> FitData:
     """Check what was passed to `fit`; sets `n_features_in_` and `feature_names_in_`.
 
@@ -90,8 +90,6 @@ def check_fit(
     finite_X : bool, default=True
         Whether to look for nan and inf in X here. A solver that notices them for free passes
         False and calls `check_finite` when it does.
-    numeric_strings : bool, default=False
-        Whether strings of numbers in CPU memory count as numbers, as scikit-learn's Ridge has it.
 
     Raises
     ------
@@ -103,8 +101,7 @@ def check_fit(
     """
     y = as_array(y)
     require_target(estimator, y)
-    dtype = FLOATS if numeric_strings else "numeric"
-    X = check_rows(estimator, X, reset=True, finite_X=finite_X, dtype=dtype)
+    X = check_rows(estimator, X, reset=True, finite_X=finite_X)
     y = _numeric_target(estimator, y, X)
     return FitData(X, y, check_weight(sample_weight, X))
 
@@ -120,10 +117,7 @@ def require_target(estimator: Any, y: Any) -> None:
 
 def _numeric_target(estimator, y, X):
     """A target of numbers where checked rows are."""
-    if sparse.issparse(y):
-        raise TypeError(
-            "Sparse data was passed for y, but dense data is required. Use y.toarray()."
-        )
+    _refuse_sparse_target(y)
     of_objects = getattr(getattr(y, "dtype", None), "kind", "O") == "O"
     on_device = is_foreign(X)
     if on_device:
@@ -135,6 +129,13 @@ def _numeric_target(estimator, y, X):
     if of_objects or on_device:
         check_finite(y, "y", estimator)  # None is no number, and validation lets it pass
     return y
+
+
+def _refuse_sparse_target(y):
+    if sparse.issparse(y):
+        raise TypeError(
+            "Sparse data was passed for y, but dense data is required. Use y.toarray()."
+        )
 
 
 def flat_target(y: Array) -> Array:
@@ -150,9 +151,7 @@ def flat_target(y: Array) -> Array:
     return namespace(y).reshape(y, (-1,))
 
 
-def check_classify(
-    estimator: Any, X: Any, y: Any, sample_weight: Any = None, *, numeric_strings: bool = True
-) -> ClassData:
+def check_classify(estimator: Any, X: Any, y: Any, sample_weight: Any = None) -> ClassData:
     """Check what was passed to `fit` of a classifier; sets `n_features_in_` and names of features.
 
     Parameters
@@ -163,19 +162,19 @@ def check_classify(
     y : array-like (n,)
         Labels: numbers, strings or bools, in CPU memory or on a device.
     sample_weight : array-like (n,), number or None
-    numeric_strings : bool, default=True
-        As of `check_fit`; most of scikit-learn's classifiers have it so.
 
     Raises
     ------
     ValueError
         As for `check_fit`, and for a target that does not hold labels.
+    TypeError
+        Sparse X or y.
     """
     y = as_array(y)
     require_target(estimator, y)
+    _refuse_sparse_target(y)
     refuse_missing_labels(y)
-    dtype = FLOATS if numeric_strings else "numeric"
-    X = check_rows(estimator, X, reset=True, dtype=dtype)
+    X = check_rows(estimator, X, reset=True)
     if _are_plain_labels(y):
         check_consistent_length(X, y)
         return ClassData(X, encode(y), check_weight(sample_weight, X))
@@ -260,7 +259,9 @@ def check_rows(
     keep_dtype : bool, default=False
         Whether integers and bools stay what they are; otherwise they become float64.
     dtype : "numeric" or list of dtypes, default="numeric"
-        Of rows in CPU memory, as scikit-learn's validation takes it.
+        Of rows in CPU memory, as scikit-learn's validation takes it. An estimator's attribute
+        `_numeric_strings` says where "numeric" allows strings of numbers, as scikit-learn's class
+        does: "nowhere" (the default), in "fit", or "everywhere".
 
     Raises
     ------
@@ -274,6 +275,9 @@ def check_rows(
     if not is_foreign(X):
         refuse_sparse_of_gpu(estimator, X)
         finite = "allow-nan" if allow_nan and finite_X else finite_X
+        kept = keep_dtype and isinstance(X, np.ndarray) and X.dtype.kind in "iub"
+        if dtype == "numeric" and not kept:
+            dtype = _of_strings_too(estimator, reset)
         with naming_columns(estimator, X):
             X = validate_data(estimator, X, reset=reset, ensure_all_finite=finite, dtype=dtype)
             return X if keep_dtype else host_floats(X)
@@ -282,6 +286,11 @@ def check_rows(
         check_finite(X, "X", estimator, allow_nan=allow_nan)
     _check_features(estimator, given, reset=reset)
     return X
+
+
+def _of_strings_too(estimator, reset):
+    where = getattr(estimator, "_numeric_strings", "nowhere")
+    return FLOATS if where in ("everywhere", "fit" if reset else "") else "numeric"
 
 
 def check_images(
@@ -307,6 +316,8 @@ def check_weight(sample_weight: Any, X: Array, *, signed: bool = False) -> Array
         return _check_weight(sample_weight, X, place, signed)
     if is_foreign(sample_weight):
         sample_weight = move(sample_weight, place)
+    if isinstance(sample_weight, Number):  # of which scikit-learn accepts nan and inf
+        sample_weight = np.full(X.shape[0], sample_weight)
     return _check_sample_weight(sample_weight, X, dtype=X.dtype, ensure_non_negative=True)
 
 
@@ -396,7 +407,7 @@ def _check_weight(weight, X, place, signed):
     if not is_array(weight):
         weight = np.asarray(weight, dtype=np.float64)
     if weight.ndim == 0:
-        return xp.full((n,), float(weight), dtype=X.dtype, device=place.device)
+        weight = np.full(n, float(weight))
     if weight.ndim != 1:
         raise ValueError(f"Sample weights must be 1D array or scalar, got {weight.ndim}D array.")
     if weight.shape[0] != n:

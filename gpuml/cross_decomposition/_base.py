@@ -22,6 +22,8 @@ from gpuml.solvers.described import Described
 class Projections(Travels, TransformerMixin):
     """Scores of rows, and of targets."""
 
+    _numeric_strings = "everywhere"
+
     # Of these products are made.
     _turns: ClassVar[tuple[str, str]] = ("x_rotations_", "y_rotations_")
 

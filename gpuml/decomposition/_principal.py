@@ -130,6 +130,8 @@ def _count(wanted, squares, total, n_rows):
 class Generative:
     """Covariance and precision of the probabilistic model that components and noise are."""
 
+    _numeric_strings = "everywhere"
+
     components_: Array
 
     def get_covariance(self):

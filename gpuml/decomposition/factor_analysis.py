@@ -93,6 +93,8 @@ class FactorAnalysis(DensityEstimator, SklearnFactorAnalysis):
     array([[ 0.7, -0.2,  1.8,  0.7]])
     """
 
+    _numeric_strings = "fit"
+
     multifit_params = (
         *("iterated_power", "max_iter", "n_components", "noise_variance_init", "random_state"),
         *("rotation", "svd_method", "tol"),

@@ -157,9 +157,10 @@ def read_array(array: Any, *, memory: int | str | None = None) -> StoredRows:
     ((3, 3), array([[0., 0.],
            [1., 0.]]))
     """
-    if not hasattr(array, "shape"):
+    if not (hasattr(array, "shape") and hasattr(array, "dtype")):
         raise TypeError(
             f"read_array takes an open array, got {type(array).__name__}. Of a file, pass "
-            'np.load(path, mmap_mode="r"); of a list, np.asarray(values).'
+            'np.load(path, mmap_mode="r"); of a list, np.asarray(values). Pass a DataFrame to fit '
+            "as it is, which keeps the names of its columns."
         )
     return stored_rows(array_table(array, f"an array of shape {array.shape}"), None, memory)

@@ -199,7 +199,7 @@ class GaussianProcessClassifier(OfKernel, sk.GaussianProcessClassifier):
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
         """Check the rows of a fit or a search and move them to their compute device."""
-        X, labels, _ = check_classify(self, X, y, numeric_strings=False)
+        X, labels, _ = check_classify(self, X, y)
         work = compute_place(X, 8 * X.shape[0] ** 2, device_for(self._first_kernel()))
         return resident_classes(X, labels, None, "cpu" if work == place_of(X) else "cuda")
 

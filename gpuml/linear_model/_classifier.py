@@ -88,6 +88,8 @@ class LinearClassifier(Travels):
 class ProbabilityClassifier(LinearClassifier):
     """A linear classifier whose decision values are logarithms of odds."""
 
+    _numeric_strings = "fit"
+
     def predict_proba(self, X):
         """Probabilities of the classes, in the order of `classes_`.
 

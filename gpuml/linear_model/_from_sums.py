@@ -8,9 +8,7 @@ import numpy as np
 
 from gpuml._arrays import HOST, Array, is_array, is_foreign, is_sparse, move, namespace
 from gpuml._arrays.threads import threads_for_order
-from gpuml.data import Batch
 from gpuml.linear_model._base import LinearPredictor, OnePass, describe_rows
-from gpuml.linear_model._input import multifit_batch
 from gpuml.linear_model._models import RegressionModels, at_home
 from gpuml.solvers._result import moved
 from gpuml.solvers.described import Described, Training, all_rows, training_parts
@@ -60,10 +58,6 @@ class FromSums(LinearPredictor, OnePass):
 
     def _needs_sklearn(self, X: Any, y: Any = None) -> str | None:
         return obstacle_of_rows(X)
-
-    def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
-        """Check the rows of a fit or a search and move them to their compute device."""
-        return multifit_batch(self, X, y, sample_weight)
 
     def multifit(self, folds, candidates, advance=None, start=None):
         """Fit every candidate on the training part of every split; see `LinearEstimator`."""

@@ -21,7 +21,7 @@ from gpuml._arrays import (
     nbytes,
 )
 from gpuml._settings.config import current_settings
-from gpuml._sklearn import Interval
+from gpuml._sklearn import Interval, StrOptions
 from gpuml.data import Batch, Folds, split_weights, without_features
 from gpuml.linear_model._base import LinearEstimator, LinearPredictor
 from gpuml.linear_model._input import flat_batch
@@ -160,6 +160,8 @@ class GeneralizedLinear(LinearPredictor, LossEstimator):
     A subclass sets `power`: the variance of targets grows with this power of their mean.
     """
 
+    _numeric_strings = "everywhere"
+
     # The power of a Tweedie distribution.
     power: float
 
@@ -171,6 +173,8 @@ class GeneralizedLinear(LinearPredictor, LossEstimator):
     _parameter_constraints: ClassVar[dict] = {
         **sk.PoissonRegressor._parameter_constraints,
         "l1_ratio": [Interval(Real, 0, 1, closed="both")],
+        # scikit-learn also takes a class of its own solvers, for its tests.
+        "solver": [StrOptions({"lbfgs", "newton-cholesky"})],
     }
 
     def __init__(

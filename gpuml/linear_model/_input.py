@@ -23,20 +23,17 @@ def multifit_batch(
     sample_weight: Any,
     *,
     finite_X: bool = False,
-    numeric_strings: bool = False,
 ) -> Batch:
     """Check the input of a regressor, and move it to its compute device.
 
-    `finite_X` and `numeric_strings` are as for `check_fit`.
+    `finite_X` is as for `check_fit`.
     """
     device = current_settings().device
     if is_sparse(X):
         X = check_csr(estimator, X, reset=True, floats=True)
         _, y, weight = check_fit(copy(estimator), _stand_in(X), y, sample_weight, finite_X=False)
         return sparse_batch(X, y, weight, device)
-    data = check_fit(
-        estimator, X, y, sample_weight, finite_X=finite_X, numeric_strings=numeric_strings
-    )
+    data = check_fit(estimator, X, y, sample_weight, finite_X=finite_X)
     return resident(*data, device)
 
 

@@ -103,6 +103,8 @@ class ARDRegression(FromSums, sk.ARDRegression):
     array([1.])
     """
 
+    _numeric_strings = "fit"
+
     multifit_params = (
         *("alpha_1", "alpha_2", "compute_score", "fit_intercept", "lambda_1", "lambda_2"),
         *("max_iter", "threshold_lambda", "tol"),

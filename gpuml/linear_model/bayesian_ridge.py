@@ -97,6 +97,8 @@ class BayesianRidge(FromSums, sk.BayesianRidge):
     array([1.])
     """
 
+    _numeric_strings = "fit"
+
     multifit_params = (
         *("alpha_1", "alpha_2", "alpha_init", "compute_score", "fit_intercept", "lambda_1"),
         *("lambda_2", "lambda_init", "max_iter", "tol"),
@@ -272,7 +274,7 @@ class Spectrum:
 
     def _mean(self, alpha, lambda_):
         """Coefficients in the coordinates of the eigenvectors, and the sum of squared errors."""
-        rotated = self.xy / (self.values + lambda_ / alpha)
+        rotated = self.xy / (self.values + (lambda_ / alpha if alpha else np.inf))
         error = self.yy - 2.0 * float(rotated @ self.xy) + float(self.values @ rotated**2)
         return rotated, max(error, EPS * self.yy)
 

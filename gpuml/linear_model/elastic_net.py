@@ -7,8 +7,7 @@ from scipy import sparse
 from sklearn import linear_model as sk
 
 from gpuml._arrays import is_array, is_numpy, is_sparse, to_host
-from gpuml.data import Batch
-from gpuml.linear_model._base import LinearPredictor, OnePass, multifit_batch
+from gpuml.linear_model._base import LinearPredictor, OnePass
 from gpuml.linear_model._lasso import penalties_of, solve_sparse
 from gpuml.solvers.working_set import is_wide
 
@@ -42,6 +41,8 @@ class SparseCoefficients:
 
 class _SparseRegressor(SparseCoefficients, LinearPredictor, OnePass, sk.ElasticNet):
     """Fitting of `ElasticNet` and `Lasso`, which differ only in their parameters."""
+
+    _numeric_strings = "fit"
 
     def fit(self, X, y, sample_weight=None, check_input=True) -> Self:
         """Fit the model.
@@ -82,10 +83,6 @@ class _SparseRegressor(SparseCoefficients, LinearPredictor, OnePass, sk.ElasticN
     def multifit(self, folds, candidates, advance=None, start=None):
         """Fit every candidate on the training part of every split; see `LinearEstimator`."""
         return solve_sparse(self, folds, penalties_of(self, candidates), advance, start)
-
-    def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
-        """Check the rows of a search and move them to their compute device."""
-        return multifit_batch(self, X, y, sample_weight, numeric_strings=True)
 
     def multifit_rows(self, folds):
         """The number of rows that `multifit` reads; None if it depends on the data."""

@@ -88,6 +88,8 @@ class HuberRegressor(LinearPredictor, BySplit, sk.HuberRegressor):
     (array([3.]), True)
     """
 
+    _numeric_strings = "fit"
+
     multifit_params = ("alpha", "epsilon", "fit_intercept")
 
     def _start(self, batch):

@@ -74,6 +74,8 @@ class OrthogonalMatchingPursuit(FromSums, sk.OrthogonalMatchingPursuit):
     array([ 0.,  2.,  0.,  0., -3.])
     """
 
+    _numeric_strings = "fit"
+
     multifit_params = ("n_nonzero_coefs", "tol", "fit_intercept")
 
     def fit(self, X, y) -> Self:  # type: ignore[override]

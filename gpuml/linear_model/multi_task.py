@@ -22,6 +22,8 @@ from gpuml.solvers.lasso import Penalties
 class _MultiTask(SparseCoefficients, FromSums):
     """Fitting of `MultiTaskElasticNet` and `MultiTaskLasso`, which differ only in parameters."""
 
+    _numeric_strings = "fit"
+
     l1_ratio: float
     max_iter: int
     tol: float

@@ -29,6 +29,8 @@ SMALLEST_ALPHA = float(np.finfo(np.float64).resolution)
 class SparseCV(Choosing, LinearPredictor):
     """Fitting of `LassoCV` and `ElasticNetCV`, whose parameters these are."""
 
+    _numeric_strings = "fit"
+
     cv: Any
     alphas: Any
     eps: float
@@ -41,7 +43,7 @@ class SparseCV(Choosing, LinearPredictor):
         return _one_target(self, y)
 
     def _batch(self, X: Any, y: Any, weight: Any) -> Batch:
-        return multifit_batch(self, X, y, weight, numeric_strings=True)
+        return multifit_batch(self, X, y, weight)
 
     def _described(self, folds: Folds) -> Described | None:
         return describe_sparse(self, folds)

@@ -7,8 +7,8 @@ from sklearn import linear_model as sk
 
 from gpuml._arrays import is_array, is_sparse, to_host
 from gpuml._sklearn import StrOptions
-from gpuml.data import Batch, Folds
-from gpuml.linear_model._base import LinearPredictor, OnePass, describe_rows, multifit_batch
+from gpuml.data import Folds
+from gpuml.linear_model._base import LinearPredictor, OnePass, describe_rows
 from gpuml.linear_model._engines import CUML_SOLVERS, fit_cuml_ridge
 from gpuml.linear_model._least_squares import solve_candidates
 from gpuml.linear_model._models import Models, RegressionModels
@@ -139,6 +139,8 @@ class Ridge(LinearPredictor, RidgeEstimator, sk.Ridge):
     array([6.1])
     """
 
+    _numeric_strings = "fit"
+
     multifit_targets = True
 
     _parameter_constraints: ClassVar[dict] = {
@@ -155,10 +157,6 @@ class Ridge(LinearPredictor, RidgeEstimator, sk.Ridge):
         if not ours and is_sparse(X):
             return f"sparse X, solver={self.solver!r}"
         return super()._needs_sklearn(X, y)
-
-    def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
-        """Check the rows of a fit or a search and move them to their compute device."""
-        return multifit_batch(self, X, y, sample_weight, numeric_strings=True)
 
     def multifit_rows(self, folds: Folds) -> int | None:
         """Rows that `multifit` reads; None where conjugate gradients are to tell."""

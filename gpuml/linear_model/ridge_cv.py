@@ -191,6 +191,8 @@ class RidgeCV(RidgeChoosing, LinearPredictor, sk.RidgeCV):
     0.1
     """
 
+    _numeric_strings = "fit"
+
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y, sample_weight=None, **params) -> Self:
         """Choose alpha and fit.
@@ -232,7 +234,7 @@ class RidgeCV(RidgeChoosing, LinearPredictor, sk.RidgeCV):
         return None
 
     def _batch(self, X, y, sample_weight):
-        return multifit_batch(self, X, y, sample_weight, numeric_strings=True)
+        return multifit_batch(self, X, y, sample_weight)
 
     def _model(self):
         return Ridge(fit_intercept=self.fit_intercept)

@@ -100,8 +100,8 @@ class TweedieRegressor(GeneralizedLinear, sk.TweedieRegressor):
     """
 
     _parameter_constraints: ClassVar[dict] = {
-        **GeneralizedLinear._parameter_constraints,
         **sk.TweedieRegressor._parameter_constraints,
+        **GeneralizedLinear._parameter_constraints,
     }
 
     def __init__(

@@ -75,6 +75,11 @@ def _as_plain(x, name):
     if is_array(x) and not is_numpy(x):
         # torch: scores are numbers, not part of a graph.
         return x.detach() if hasattr(x, "detach") else x
+    if getattr(getattr(x, "dtype", None), "kind", "") in ("m", "M"):
+        raise TypeError(
+            f"{name} holds dates or times (dtype {x.dtype}), where numbers are needed. Convert "
+            "them explicitly."
+        )
     return check_array(
         x,
         ensure_2d=False,

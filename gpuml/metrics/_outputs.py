@@ -15,7 +15,9 @@ ROUNDING = 16 * float(np.finfo(np.float64).eps)
 def spread(squared: Array, total: Array, weight: Array, xp: Any) -> Array:
     """``sum w (r - mean(r))^2`` of sums w r^2, w r and w; 0 where only rounding is left."""
     left = squared - total**2 / weight[..., None]
-    return xp.where(left > ROUNDING * squared, left, 0.0 * squared)
+    # If all weights are negative, which metrics accept, so are both.
+    sign = xp.where(squared < 0, -1.0 * xp.ones_like(squared), xp.ones_like(squared))
+    return xp.where(sign * left > ROUNDING * sign * squared, left, 0.0 * squared)
 
 
 def fraction_explained(numerator: Array, denominator: Array, *, force_finite: bool) -> Array:

@@ -191,32 +191,21 @@ def run_around(around: Any, fit: Callable[..., Any], changes: Mapping[str, Any],
 
 def host_target(y: Any) -> Any:
     """Targets in CPU memory, for scikit-learn's checks."""
-    _refuse_scalar(y)
-    return host_value(y)
+    return None if y is None else host_value(taken_apart(y))
 
 
 def host_value(value: Any) -> Any:
     """What fits are given besides rows and targets, in CPU memory: metadata may be anything."""
-    value = _indexable(value)
+    value = as_array(value)
     return to_host(value) if is_foreign(value) else value
 
 
 def taken_apart(x: Any) -> Any:
     """Rows, or one value per row, in an indexable form; sparse matrices as CSR."""
-    if x is None:
-        raise ValueError("Expected rows, or one value per row, got None: pass an array.")
-    _refuse_scalar(x)
-    return _indexable(x)
-
-
-def _indexable(x):
+    if x is None or np.isscalar(x) or getattr(x, "ndim", None) == 0:
+        raise ValueError(f"Expected rows, or one value per row, got {x}: pass an array.")
     x = as_array(x)
     return x if is_foreign(x) else indexable(x)[0]
-
-
-def _refuse_scalar(x):
-    if np.isscalar(x) or getattr(x, "ndim", None) == 0:
-        raise ValueError(f"Expected rows, or one value per row, got the scalar {x}: pass an array.")
 
 
 # ---------------------------------------------------------------- fitted later

@@ -124,6 +124,8 @@ class LinearSVC(LinearClassifier, LinearMachine, sk.LinearSVC):
     0.97
     """
 
+    _numeric_strings = "fit"
+
     multifit_params = ("C", "fit_intercept", "intercept_scaling")
     _kind = ClassModels
     _fit_losses = staticmethod(one_vs_rest)

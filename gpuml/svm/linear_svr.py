@@ -107,6 +107,7 @@ class LinearSVR(LinearPredictor, LinearMachine, sk.LinearSVR):
     (array([3.]), array([1.]))
     """
 
+    _numeric_strings = "fit"
     _kind = _Models
     multifit_params = ("C", "epsilon", "fit_intercept", "intercept_scaling")
     _fit_losses = staticmethod(by_epsilon)
