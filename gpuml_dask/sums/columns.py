@@ -78,7 +78,7 @@ def encoded(encoder: Any, holders: TaskHolders, table: Table) -> Any:
         found = counts_of(*columns[j], categories)
         if encoder.categories == "auto" and found.sum() != table.n_rows:
             raise NeedsAllRows(
-                f"Categories of column {j} are not those that were counted, as of dates of which some are missing."
+                f"Categories of column {j} are not those that were counted: are dates missing?"
             )
         return found
 
