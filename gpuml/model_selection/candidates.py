@@ -263,9 +263,9 @@ def tell_gathered(refused: Mapping[int, Refusal], results: Mapping[int, Any], am
         found = (each.removeprefix(f"{NeedsAllRows.__name__}: ").rstrip(".") for each in reasons)
         why = ". ".join(found)
         warnings.warn(
-            f"All rows ({amount}) go to each worker that fits some of the candidates "
-            f"({len(left)} of {len(results)}), and the others leave them divided: {why}. If no "
-            "worker has room for them, leave these candidates out, or give them fewer rows.",
+            f"Rows are divided, but all of them ({amount}) go to each worker that fits some of the "
+            f"candidates ({len(left)} of {len(results)}): {why}. If no worker has room for them, "
+            "leave these candidates out, or give them fewer rows.",
             GatheredWarning,
             stacklevel=level_of_user(),
         )

@@ -301,7 +301,9 @@ def test_a_setting_that_needs_all_rows_says_so_of_its_group_alone(client, by_row
     _, there = searches("ridge", [("n", SimpleImputer(), ["x", "z"]), ("l", ANY, NAMES)], client)
     fills = [SimpleImputer(), filled(MinMaxScaler())]
     there.set_params(param_grid={"columntransformer__n": fills})
-    says = r"All rows .* each worker that fits some of the candidates \(1 of 2\).*: MinMaxScaler is"
+    says = (
+        r"all of them .* each worker that fits some of the candidates \(1 of 2\).*: MinMaxScaler is"
+    )
     with pytest.warns(GatheredWarning, match=says) as told:
         there.fit(dd.from_pandas(X, npartitions=3), dd.from_pandas(y, npartitions=3))
     assert [each.filename for each in told] == [__file__]
