@@ -36,9 +36,11 @@ class FallbackError(ValueError):
 
 
 class GatheredWarning(UserWarning):
-    """A dask collection was gathered into one process, because gpuml works in one.
+    """Divided rows were brought together in one process: those of a dask collection by gpuml.
 
-    The text says how many bytes that is, and what of `gpuml_dask` leaves the rows divided.
+    The text says how many bytes that is, and what of `gpuml_dask` leaves the rows divided. Of
+    `gpuml_dask`: sums over the rows are not enough for a fit, or for some candidates of a search.
+    The text says why.
     """
 
 

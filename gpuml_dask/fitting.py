@@ -24,7 +24,7 @@ from sklearn.utils import get_tags
 from gpuml import config_context, get_config
 from gpuml.data import NeedsAllRows
 from gpuml.divided import HOST, DividedRows, Share, moved
-from gpuml.divided.fitting import fit_divided
+from gpuml.divided.fitting import fit_divided, tell_gathered
 from gpuml.model_selection.warned import recorded, tell
 from gpuml_dask import predict as blockwise
 from gpuml_dask._dask import meta_of
@@ -242,7 +242,8 @@ def fit_table(estimator: Any, table: Table, find: Find | None = None) -> dict[st
             return fit_columns(estimator, table, find, label)
         options = weight is not None, list(warnings.filters)
         fitted, found = Spread(table, label, weight).run(_fit_rows, estimator, *options)
-    except NeedsAllRows:
+    except NeedsAllRows as error:
+        tell_gathered(name, table.n_rows, error)
         fitted, found = repeated(table, _fit_whole, estimator, table, label)
     tell(found, set())
     return fitted

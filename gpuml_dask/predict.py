@@ -392,6 +392,8 @@ def _guess(model, method, X):
     classes = getattr(model, "classes_", None)
     if method == "predict" and array_api_compat.is_numpy_array(classes):
         dtype = classes.dtype
+    if method == "inverse_transform" and hasattr(model, "categories_"):
+        dtype = np.result_type(*model.categories_)
     like = meta_from_array(X) if isinstance(X, da.Array) else np.empty(0)
     like = np.empty(0) if hasattr(like, "tocsr") else like
     return np.empty_like(like, shape=(0,) if width is None else (0, width), dtype=dtype)

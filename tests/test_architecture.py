@@ -89,9 +89,9 @@ RULES = {
     ),
     # Rows that several holders have, as a batch with splits.
     "gpuml.divided": (
-        *(*ARRAYS, "gpuml._persistence", "gpuml.data", "gpuml.extending", "gpuml.metrics.blocks"),
-        *("gpuml.pipeline", "gpuml.reading", "gpuml.resampling", "gpuml.solvers.table_rows"),
-        *("sklearn.base", "sklearn.model_selection", "sklearn.utils"),
+        *(*ARRAYS, "gpuml._persistence", "gpuml.data", "gpuml.exceptions", "gpuml.extending"),
+        *("gpuml.metrics.blocks", "gpuml.pipeline", "gpuml.reading", "gpuml.resampling"),
+        *("gpuml.solvers.table_rows", "sklearn.base", "sklearn.model_selection", "sklearn.utils"),
     ),
     "gpuml.inspection": (
         *(*ARRAYS, "gpuml._inputs", "gpuml._sklearn", "gpuml.data", "gpuml.designs"),
@@ -100,8 +100,14 @@ RULES = {
     ),
     "gpuml.model_selection": (
         *(*ARRAYS, "gpuml._inputs", "gpuml._persistence", "gpuml._sklearn", "gpuml.data"),
-        *("gpuml.divided", "gpuml.extending", "gpuml.inspection", "gpuml.metrics"),
-        *("gpuml.pipeline", "gpuml.protocol", "gpuml.resampling", "gpuml.solvers.carried"),
+        *("gpuml.divided", "gpuml.exceptions", "gpuml.extending", "gpuml.inspection"),
+        *(
+            "gpuml.metrics",
+            "gpuml.pipeline",
+            "gpuml.protocol",
+            "gpuml.resampling",
+            "gpuml.solvers.carried",
+        ),
         "joblib",
         *("gpuml.solvers.neighbours", "gpuml.solvers.pair_kernels", "gpuml.solvers.resampled"),
         "narwhals",

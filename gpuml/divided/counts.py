@@ -28,6 +28,8 @@ def count_column(column: Any) -> Counted:
         return _grouped(pd.Series(values), counts)
     # Whatever other categories it may have.
     if not isinstance(column, np.ndarray) and str(column.dtype) == "category":
+        if column.cat.categories.dtype == "bool":  # which scikit-learn takes for numbers
+            column = column.astype(np.float64)
         column = column.to_numpy(na_value=np.nan) if column.hasnans else column.to_numpy()
     # pandas would make of objects what it takes them for.
     values = pd.Series(column, dtype=None if column.dtype.kind in "US" else column.dtype)
@@ -69,6 +71,13 @@ def counts_of(values: Any, counts: np.ndarray, categories: np.ndarray) -> np.nda
         n_holes -= known[None]
     found = [known.get(each, n_holes if each != each else 0) for each in categories.tolist()]
     return np.asarray(found, dtype=np.int64)
+
+
+def holes_of(rows: Any) -> np.ndarray:
+    """Mask (n, p) of None, nan and NA in a DataFrame of pandas or an array."""
+    import pandas as pd
+
+    return np.asarray(pd.isna(rows))
 
 
 def rows_of_values(columns: Sequence[Counted], names: Sequence[Any] | None, dtype: Any) -> Any:

@@ -1,5 +1,6 @@
 """Fits of one model to rows that are divided."""
 
+import warnings
 from typing import Any
 
 from sklearn.base import clone
@@ -7,6 +8,7 @@ from sklearn.base import clone
 from gpuml.data import NeedsAllRows, whole
 from gpuml.divided.batch import SEEN
 from gpuml.divided.rows import DividedRows
+from gpuml.exceptions import GatheredWarning, level_of_user
 from gpuml.extending import AffineStep
 from gpuml.pipeline._alone import AffineAlone
 from gpuml.resampling.multifit import offers_affine, offers_multifit
@@ -43,6 +45,16 @@ def fit_divided(estimator: Any, rows: DividedRows, *, weighted: bool = False) ->
         raise NeedsAllRows(f"{estimator} is not fitted from sums over rows with these parameters.")
     batch = rows.batch(found, weighted=weighted)
     return {**_seen(found), **found.multifit(whole(batch), [{}]).pick(0, 0)}
+
+
+def tell_gathered(name: str, n_rows: int, why: NeedsAllRows) -> None:
+    """Warn that an estimator of a name is going to be fitted where all rows come together."""
+    warnings.warn(
+        f"All {n_rows} rows go to one worker to fit {name}: {why} If it has no room for them, "
+        "leave parameters at their defaults, fill missing values first, or fit to fewer rows.",
+        GatheredWarning,
+        stacklevel=level_of_user(),
+    )
 
 
 def _seen(found):

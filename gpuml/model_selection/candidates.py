@@ -14,6 +14,8 @@ from sklearn.base import clone
 
 from gpuml._arrays import transfer_observers
 from gpuml._settings.suggestions import asking
+from gpuml.data import NeedsAllRows
+from gpuml.exceptions import GatheredWarning, level_of_user
 
 # How many reasons a step of a plan prints.
 MOST_REASONS = 3
@@ -241,6 +243,32 @@ def tell_unrepeated(
             failures = raised.setdefault(refusal.reason, [])
             failures += [failed(result, error_score) for result in results[position]]
     _warn_unrepeated(raised)
+
+
+def tell_gathered(refused: Mapping[int, Refusal], results: Mapping[int, Any], amount: str) -> None:
+    """Warn about candidates that bring all rows together where others leave them divided.
+
+    Parameters
+    ----------
+    refused : dict of int to Refusal
+        By candidate.
+    results : dict of int
+        By candidate, empty for those that are still to be fitted.
+    amount : str
+        What comes together, in readable units.
+    """
+    left = [refused.get(candidate, NOTHING) for candidate, found in results.items() if not found]
+    if left:
+        reasons = dict.fromkeys(each.reason for each in left if each.reason)
+        found = (each.removeprefix(f"{NeedsAllRows.__name__}: ").rstrip(".") for each in reasons)
+        why = ". ".join(found)
+        warnings.warn(
+            f"Rows are divided, but all of them ({amount}) go to each worker that fits some of the "
+            f"candidates ({len(left)} of {len(results)}): {why}. If no worker has room for them, "
+            "leave these candidates out, or give them fewer rows.",
+            GatheredWarning,
+            stacklevel=level_of_user(),
+        )
 
 
 def failed(result: Mapping[str, Any], error_score: Any) -> bool:

@@ -177,17 +177,21 @@ class SimpleImputer(Transformer, sk.SimpleImputer):
         Returns
         -------
         X_original : array of shape (n_samples, n_features)
-            In the library and on the device of X. Of device data, features that were left out are
-            missing where the indicator says so, and 0 elsewhere.
+            In the library and on the device of X. Features that were left out are missing where the
+            indicator says so, and 0 elsewhere.
         """
         check_is_fitted(self)
         X = as_array(X)
-        if not (is_foreign(X) and self.add_indicator):
+        at_home = isinstance(X, np.ndarray)
+        if not (self.add_indicator and (at_home or is_foreign(X))):
             return sk.SimpleImputer.inverse_transform(at_host(self), X)
-        statistics = _numbers(self.statistics_)
+        # scikit-learn's confuses columns that have no value in these rows with those without any in
+        # `fit`, and all columns after them.
+        X = X.astype(np.float64) if at_home else X
+        statistics = to_host(self.statistics_)
         p, features = len(statistics), self.indicator_.features_
-        every = np.arange(p)
-        kept = every if self.keep_empty_features else np.flatnonzero(~np.isnan(statistics))
+        there = [self.keep_empty_features or not is_scalar_nan(each) for each in statistics]
+        kept = np.flatnonzero(there)
         n_columns = len(kept) + len(features)
         X = check_images(self, X, n_columns, allow_nan=True, keep_dtype=True)
         xp, place = namespace(X), place_of(X)

@@ -97,7 +97,7 @@ def is_sparse(x: Any) -> bool:
 def frame_dtype(frame: Any) -> np.dtype:
     """The dtype of a DataFrame's rows as one array: float, or object if not all are numbers."""
     kinds = [str(dtype).lower() for dtype in frame.dtypes]
-    if not all(kind.startswith(("float", "int", "uint", "bool")) for kind in kinds):
+    if not all(kind.startswith(("float", "double", "int", "uint", "bool")) for kind in kinds):
         return np.dtype(object)
     return np.dtype(np.float32 if set(kinds) == {"float32"} else np.float64)
 

@@ -11,7 +11,7 @@ import sklearn
 
 import gpuml
 from gpuml.data import AnySplit
-from gpuml.model_selection.candidates import Plan, Step, refusal_of, tell_unrepeated
+from gpuml.model_selection.candidates import Plan, Step, refusal_of, tell_gathered, tell_unrepeated
 from gpuml.model_selection.evaluate import Job, Results, progress_bar
 from gpuml.model_selection.grown import Grown, why_rounds_anew
 from gpuml.model_selection.resuming import Finished
@@ -19,6 +19,7 @@ from gpuml.model_selection.route import AtOnce, route, warn_of_unused
 from gpuml.model_selection.warned import Warned, tell
 from gpuml.protocol import Group
 from gpuml_dask.errors import ClusterError
+from gpuml_dask.planning.plan import byte_text
 from gpuml_dask.planning.worker_kinds import Placer, Placing, kinds_among, kinds_of
 from gpuml_dask.searching.by_rows import ByRows, plan_for
 from gpuml_dask.searching.inputs import SearchInputs, send_rows
@@ -101,6 +102,7 @@ class ClusterEvaluator:
             if self.on.fit_timeout is not None:
                 warnings.warn(NO_LIMIT, UserWarning, stacklevel=2)
             groups = self._fit_by_rows(round_, groups)
+            tell_gathered(round_.refused, round_.table, byte_text(plan.n_bytes))
         self._run_round(round_, groups)
         self._params.update(round_.params)
         self._groups.update(round_.groups)
@@ -258,8 +260,10 @@ class ClusterEvaluator:
         self.names.append(f"fit {label} by rows")
         try:
             found = divided.fit(groups, label, refit=refit)
-        except WorkersDied:
+        except WorkersDied as error:
             # Fit by fit it will be seen which of them ends its worker, if it is a fit.
+            why = refusal_of([str(error)])
+            round_.refused.update({n: why for group in groups for n in group.positions})
             return groups
         tell(found.warned, self._told)
         left = round_.take_divided(groups, found, ", ".join(divided.workers))

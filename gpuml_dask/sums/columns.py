@@ -5,6 +5,7 @@ its errors and sets its attributes. What depends on all rows comes from workers.
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -13,8 +14,17 @@ import numpy as np
 from array_api_compat import array_namespace
 from sklearn.base import clone
 
+from gpuml._sklearn import is_pandas_na
 from gpuml.data import NeedsAllRows
-from gpuml.divided.counts import Counted, count_column, counts_of, merged, named, rows_of_values
+from gpuml.divided.counts import (
+    Counted,
+    count_column,
+    counts_of,
+    holes_of,
+    merged,
+    named,
+    rows_of_values,
+)
 from gpuml.divided.quantiles import divided_quantiles, sorted_column
 from gpuml.impute import MissingIndicator
 from gpuml_dask.rows import blocks
@@ -67,7 +77,9 @@ def encoded(encoder: Any, holders: TaskHolders, table: Table) -> Any:
     def count(j: int, categories: np.ndarray) -> np.ndarray:
         found = counts_of(*columns[j], categories)
         if encoder.categories == "auto" and found.sum() != table.n_rows:
-            raise NeedsAllRows(f"Categories of column {j} are not those that were counted.")
+            raise NeedsAllRows(
+                f"Categories of column {j} are not those that were counted: are dates missing?"
+            )
         return found
 
     few = rows_of_values(columns, table.columns_names, table.dtype)
@@ -89,8 +101,9 @@ def imputed(imputer: Any, holders: TaskHolders, table: Table) -> Any:
     """An imputer, fitted to a few rows with and without a value in each column."""
     if callable(imputer.strategy):
         raise NeedsAllRows("A function of the user's is given all values.")
-    missing_values = imputer.missing_values
-    few = holders.total(_few, missing_values, combine=partial(_fewer, missing_values))
+    missing_values, numbers = imputer.missing_values, imputer.strategy in ("mean", "median")
+    mask = partial(_missing, missing_values=missing_values, numbers=numbers)
+    few = holders.total(_few, mask, combine=partial(_fewer, mask))
     imputer.fit(few)  # says what is wrong with the rows
     found = imputer.statistics_
     if imputer.strategy == "most_frequent":
@@ -120,7 +133,8 @@ def _set_mode(imputer, j, values, counts, dtype):
 def scaled(scaler: Any, holders: TaskHolders, table: Table) -> Any:
     """A scaler by quantiles, from those of all rows."""
     numbers, dtype = _floats(holders, table)
-    few = numbers.total(_few, np.nan, combine=partial(_fewer, np.nan))
+    mask = partial(_missing, missing_values=np.nan)
+    few = numbers.total(_few, mask, combine=partial(_fewer, mask))
     scaler.fit(named(few, table.columns_names))  # says what is wrong with the rows
     seen, quantiles = _quantiles(numbers.map(_with_mask, np.nan))
     scaler._fit_quantiles(quantiles, seen)
@@ -142,10 +156,10 @@ def _as_floats(block, dtype):
     return blocks.as_rows(_plain(block), dtype)
 
 
-def _few(block, missing_values):
+def _few(block, mask):
     """A few rows of a block in CPU memory; of each column one value, and one missing value."""
     block = _plain(block)
-    missing = _missing(block, missing_values)
+    missing = mask(block)
     xp = array_namespace(missing)
     masks = [xp.astype(mask, xp.int8) for mask in (missing, ~missing)]
     first = np.unique([blocks.host_copy(xp.argmax(mask, axis=0)) for mask in masks])
@@ -155,12 +169,17 @@ def _few(block, missing_values):
     return rows.to_pandas() if hasattr(rows, "to_pandas") else rows
 
 
-def _fewer(missing_values, some, others):
-    return _few(blocks.join(some, others), missing_values)
+def _fewer(mask, some, others):
+    return _few(blocks.join(some, others), mask)
 
 
-def _missing(X, missing_values):
-    """Mask (n, p) of what stands for missing values."""
+def _missing(X, missing_values, numbers=False):
+    """Mask (n, p) of what stands for missing values; `numbers` are wanted."""
+    if numbers:
+        with suppress(ValueError):  # of text, of which the class says what is wrong
+            X = blocks.as_rows(X, np.float64)
+    if is_pandas_na(missing_values) and not hasattr(X, "__cuda_array_interface__"):
+        return holes_of(X)
     step = MissingIndicator(missing_values=missing_values, features="all", sparse=False)
     return step.fit_transform(X)
 

@@ -27,6 +27,7 @@ from gpuml import decomposition as one_device_decomposition
 from gpuml import linear_model as one_device
 from gpuml import model_selection as one_device_search
 from gpuml import preprocessing as one_device_step
+from gpuml.exceptions import GatheredWarning
 from gpuml_dask import (
     GridSearchCV,
     HalvingGridSearchCV,
@@ -281,10 +282,14 @@ def test_a_scalar_weight_counts(client, rows):
 def test_what_sums_do_not_take_is_fitted_in_one_place(client, rows):
     X, y = rows
     missing = with_one(X, np.nan)
-    scaler = preprocessing.StandardScaler().fit(in_chunks(missing))
+    with pytest.warns(
+        GatheredWarning, match="StandardScaler: Sums over rows do not support missing"
+    ):
+        scaler = preprocessing.StandardScaler().fit(in_chunks(missing))
     np.testing.assert_allclose(scaler.mean_, one_device_step.StandardScaler().fit(missing).mean_)
     rare = sparse.csr_matrix(X)
-    found = linear_model.Ridge().fit([delayed(rare[:20]), delayed(rare[20:])], y)
+    with pytest.warns(GatheredWarning, match="Ridge: Sparse rows"):
+        found = linear_model.Ridge().fit([delayed(rare[:20]), delayed(rare[20:])], y)
     np.testing.assert_allclose(found.coef_, one_device.Ridge().fit(rare, y).coef_)
 
 
@@ -309,7 +314,8 @@ def test_refused_rows_stay_where_they_are(client, rows, monkeypatch, value, weig
         scaler.fit(in_chunks(missing), sample_weight=weights.get(weight))
     assert gathered == []
     assert not hasattr(scaler, "mean_")
-    scaler.fit(in_chunks(with_one(X, np.nan)))
+    with pytest.warns(GatheredWarning, match="go to one worker"):
+        scaler.fit(in_chunks(with_one(X, np.nan)))
     assert gathered == ["X"]
 
 

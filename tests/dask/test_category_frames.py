@@ -14,6 +14,7 @@ import gpuml
 from gpuml.compose import ColumnTransformer
 from gpuml.data import NeedsAllRows
 from gpuml.divided import HOST, Share
+from gpuml.exceptions import GatheredWarning
 from gpuml.impute import SimpleImputer
 from gpuml.linear_model import LogisticRegression, PoissonRegressor, Ridge
 from gpuml.model_selection import GridSearchCV as SearchHere
@@ -288,7 +289,8 @@ def test_too_many_levels_are_left_to_one_worker(client, by_rows):
     y = pd.concat([y] * 25, ignore_index=True)
     here, there = searches("ridge", [("l", ANY, ["number"])], client, cv=KFold(2))
     here.fit(X, y)
-    there.fit(dd.from_pandas(X, npartitions=3), dd.from_pandas(y, npartitions=3))
+    with pytest.warns(GatheredWarning, match=r"\(2 of 2\).*Column 'number' has more than 1,024"):
+        there.fit(dd.from_pandas(X, npartitions=3), dd.from_pandas(y, npartitions=3))
     assert "rows whole: Column 'number' has more than 1,024 values" in str(there.plan_)
     found, expected = (each.cv_results_["mean_test_score"] for each in (there, here))
     np.testing.assert_allclose(found, expected, rtol=1e-9)
@@ -299,13 +301,26 @@ def test_a_setting_that_needs_all_rows_says_so_of_its_group_alone(client, by_row
     _, there = searches("ridge", [("n", SimpleImputer(), ["x", "z"]), ("l", ANY, NAMES)], client)
     fills = [SimpleImputer(), filled(MinMaxScaler())]
     there.set_params(param_grid={"columntransformer__n": fills})
-    there.fit(dd.from_pandas(X, npartitions=3), dd.from_pandas(y, npartitions=3))
+    says = (
+        r"all of them .* each worker that fits some of the candidates \(1 of 2\).*: MinMaxScaler is"
+    )
+    with pytest.warns(GatheredWarning, match=says) as told:
+        there.fit(dd.from_pandas(X, npartitions=3), dd.from_pandas(y, npartitions=3))
+    assert [each.filename for each in told] == [__file__]
     here = SearchHere(there.estimator, there.param_grid).fit(X, y)
     found, expected = (each.cv_results_["mean_test_score"] for each in (there, here))
     np.testing.assert_allclose(found, expected, rtol=1e-9)
     divided, whole = there.plan_.steps
     assert divided.why == "all candidates together, rows divided"
     assert "rows whole: MinMaxScaler is fitted to rows in memory" in whole.why
+
+
+def test_a_candidate_that_is_fitted_alone_says_that_it_needs_all_rows(client, by_rows):
+    X, y = wide_frame()
+    _, there = searches("ridge", STEPS["means"], client)
+    there.set_params(param_grid={"ridge__solver": ["auto", "sag"]})
+    with pytest.warns(GatheredWarning, match=r"\(1 of 2\).*solver='sag' cannot be batched"):
+        there.fit(dd.from_pandas(X, npartitions=3), y)
 
 
 @pytest.mark.parametrize("index", ["floats", "dates"])

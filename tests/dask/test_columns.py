@@ -1,5 +1,6 @@
 """Encoders, imputers and quantiles of rows on workers: those of one device, of text and holes too."""
 
+import dask
 import dask.array as da
 import dask.dataframe as dd
 import numpy as np
@@ -9,8 +10,10 @@ from sklearn.base import clone
 
 import gpuml.impute
 import gpuml.preprocessing
+import gpuml_dask.preprocessing
 from gpuml.divided import InProcess
 from gpuml.divided.quantiles import divided_quantiles, sorted_column
+from gpuml.exceptions import GatheredWarning
 from gpuml_dask.impute import SimpleImputer
 from gpuml_dask.preprocessing import OneHotEncoder, OrdinalEncoder, RobustScaler
 
@@ -21,6 +24,9 @@ KINDS = [
     ("float32", (30, 30, 30)),
     ("int64", (1, 89)),
 ]
+
+
+ON_ONE_WORKER = pytest.mark.filterwarnings("ignore:All .* rows go to one worker")
 
 
 def numbers():
@@ -81,7 +87,7 @@ def assert_same(model, there, here):
 FILLS = [
     *(SimpleImputer(strategy=s) for s in ("mean", "median", "most_frequent", "constant")),
     SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True),
-    pytest.param(SimpleImputer(strategy=np.max), id="a function"),  # of all values: on one worker
+    pytest.param(SimpleImputer(strategy=np.max), id="a function", marks=ON_ONE_WORKER),
     RobustScaler(),
 ]
 
@@ -199,6 +205,7 @@ def of_text(X):
     return np.where(np.isnan(X), "x", "y").astype(object)
 
 
+@ON_ONE_WORKER
 @pytest.mark.parametrize(
     ("model", "change", "error"),
     [
@@ -225,7 +232,8 @@ def test_sparse_rows_go_to_one_worker(client):
     X = np.round(np.nan_to_num(numbers()))
     sparse = pytest.importorskip("scipy.sparse")
     rows = da.from_array(X, chunks=(40, 4)).map_blocks(sparse.csr_matrix)
-    model = SimpleImputer(missing_values=-1).fit(rows)
+    with pytest.warns(GatheredWarning, match="go to one worker to fit SimpleImputer: Sparse rows"):
+        model = SimpleImputer(missing_values=-1).fit(rows)
     other = gpuml.impute.SimpleImputer(missing_values=-1).fit(sparse.csr_matrix(X))
     np.testing.assert_allclose(model.statistics_, other.statistics_)
 
@@ -241,3 +249,63 @@ def test_quantiles_of_pieces_are_those_of_all(seed):
     levels = [0.0, 0.1, 0.25, 0.5, 0.77, 1.0]
     found = divided_quantiles(InProcess(pieces), np.full(3, 200), levels)
     np.testing.assert_allclose(found, np.quantile(X, levels, axis=0), rtol=1e-14)
+
+
+def test_blocks_that_lack_a_column_are_inverted_as_all_rows():
+    X = numbers()  # of the last column only the last rows are known
+    model = SimpleImputer(add_indicator=True).fit(X)
+    images = da.from_array(model.transform(X), chunks=(40, -1))
+    there = model.inverse_transform(images).compute(scheduler="threads")
+    np.testing.assert_array_equal(there, X)
+
+
+ODD_COLUMNS = {
+    "categories of bools": {"a": pd.Categorical([True, None, False, True, True, False])},
+    "objects and integers with holes": {
+        "a": pd.Series([1, 2, 3, None, 5, 6], dtype=object),
+        "b": pd.array([None, 1, 1, 2, None, 0], dtype="Int64"),
+    },
+    "numbers of Arrow": {"a": pd.array([0.5, None, 1, 2, 3, 4], dtype="double[pyarrow]")},
+    "strings of Arrow": {
+        "a": pd.array(["u", None, "v", "u", "v", "u"], dtype="string[pyarrow]"),
+        "b": pd.array(["x", "y"] * 3, dtype="str"),
+    },
+}
+OF_ODD_COLUMNS = [
+    ("categories of bools", OrdinalEncoder()),
+    ("objects and integers with holes", SimpleImputer()),
+    ("objects and integers with holes", SimpleImputer(strategy="median")),
+    ("numbers of Arrow", gpuml_dask.preprocessing.StandardScaler()),
+    ("numbers of Arrow", gpuml_dask.preprocessing.MinMaxScaler()),
+    ("strings of Arrow", SimpleImputer(strategy="most_frequent", missing_values=pd.NA)),
+    ("strings of Arrow", SimpleImputer(strategy="constant", missing_values=pd.NA)),
+]
+
+
+@ON_ONE_WORKER
+@pytest.mark.parametrize(("columns", "model"), OF_ODD_COLUMNS, ids=str)
+def test_odd_columns_are_fitted_as_on_one_device(client, columns, model):
+    X = pd.DataFrame(ODD_COLUMNS[columns])
+    with dask.config.set({"dataframe.convert-string": False}):
+        lazy = dd.from_pandas(X, npartitions=3)
+    found, there = clone(model).fit(X), clone(model).fit(lazy)
+    for each in ("categories_", "statistics_", "mean_", "data_min_"):
+        for one, other in zip(getattr(found, each, ()), getattr(there, each, ()), strict=True):
+            np.testing.assert_array_equal(one, other)
+            assert np.asarray(one).dtype == np.asarray(other).dtype
+    images = there.transform(lazy).compute()
+    np.testing.assert_array_equal(images.astype(str), found.transform(X).astype(str))
+
+
+def test_bools_are_numbers_to_means(client):
+    X = np.arange(12).reshape(6, 2) % 3 > 0
+    model = SimpleImputer().fit(da.from_array(X, chunks=(2, 2)))
+    np.testing.assert_allclose(model.statistics_, X.mean(axis=0))
+
+
+def test_inverted_codes_of_one_category_have_the_dtype_of_all_blocks(client):
+    X = pd.DataFrame({"a": [np.nan] * 6, "b": ["x", "y"] * 3})
+    lazy = dd.concat([dd.from_pandas(X, npartitions=2).query("b == 'none'"), X])
+    model = OrdinalEncoder().fit(X)
+    back = model.inverse_transform(model.transform(lazy))
+    assert back.dtype == back.compute().dtype == object

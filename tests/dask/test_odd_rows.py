@@ -237,6 +237,7 @@ PARTITIONS = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:All .* rows go to one worker")  # sparse ones
 @pytest.mark.parametrize("part", PARTITIONS.values(), ids=PARTITIONS)
 def test_classes_are_found_however_rows_are_divided(client, rows, part):
     X, order = rows[0], np.argsort(rows[1])

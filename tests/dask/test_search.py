@@ -343,6 +343,7 @@ class RaisesAsAClusterDoes(RaisesTogether):
         ),
     ],
 )
+@pytest.mark.filterwarnings("ignore:Rows are divided, but all of them:UserWarning")
 def test_any_error_becomes_the_error_score(client, rows, plan, estimator, grid, words):
     X, y, _ = rows
     with dask.config.set({"gpuml.plan": plan, "gpuml.piece-bytes": "4 kB"}):
@@ -470,6 +471,7 @@ REASONS = [
 @pytest.mark.some
 @pytest.mark.parametrize(("estimator", "grid", "words"), REASONS)
 @pytest.mark.parametrize("plan", ["whole", "rows"])
+@pytest.mark.filterwarnings("ignore:Rows are divided, but all of them:UserWarning")
 def test_why_candidates_are_not_fitted_at_once_is_told(client, rows, plan, estimator, grid, words):
     """As on one device, before and after, by the function that decides there."""
     X, y, labels = rows

@@ -210,7 +210,11 @@ def test_what_is_not_read_in_passes_is_told(client, rows):
     with kept("1 kB"), pytest.warns(UserWarning, match=told):
         search.fit(lazy, targets)
     sparse = da.from_array(X, chunks=(CHUNK, -1)).map_blocks(csr_matrix)
-    with kept("1 kB"), pytest.warns(UserWarning, match=told):
+    with (
+        kept("1 kB"),
+        pytest.warns(UserWarning, match=told),
+        pytest.warns(UserWarning, match="rows go to one worker to fit Ridge: Sparse rows"),
+    ):
         DividedRidge().fit(sparse, y)
     search.fit(lazy, targets)  # the setting is not there: warnings are errors
 
