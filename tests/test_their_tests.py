@@ -23,7 +23,10 @@ PACKAGES = {
     "discriminant_analysis": 55,
     "feature_extraction": 120,
     "random_projection": 230,
-    "linear_model": 120,
+    "linear_model": 1900,
+    "linear_model._glm": 250,
+    "metrics": 2500,
+    "pipeline": 160,
     "naive_bayes": 90,
     "svm": 125,
     "calibration": 410,
@@ -35,7 +38,7 @@ PACKAGES = {
     "multiclass": 60,
     "multioutput": 60,
     "ensemble": 630,
-    "neighbors": 1040,
+    "neighbors": 1150,
 }
 
 

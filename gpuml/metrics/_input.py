@@ -101,7 +101,10 @@ def _check_lengths(arrays):
     lengths = {name: int(x.shape[0]) for name, x in arrays.items()}
     if len(set(lengths.values())) > 1:
         listed = ", ".join(f"{name} has {length}" for name, length in lengths.items())
-        raise ValueError(f"Found input variables with inconsistent numbers of samples: {listed}.")
+        raise ValueError(
+            "Found input variables with inconsistent numbers of samples: "
+            f"{list(lengths.values())} ({listed})."
+        )
     if lengths["y_pred"] == 0:
         raise ValueError(
             "Found array with 0 sample(s) for y_true and y_pred while a minimum of 1 is required."
