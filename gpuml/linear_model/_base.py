@@ -24,9 +24,6 @@ from gpuml.solvers.described import Described, describe
 # Fitted attributes that have a value for each target.
 BY_TARGET = ("intercept_", "n_iter_", "dual_gap_")
 Advance = Callable[[int], None]
-# What to use where a fit is scikit-learn's for this reason, which no parameter changes.
-SEVERAL_LABELS = "several labels per row"
-INSTEAD = {SEVERAL_LABELS: "gpuml.multioutput.MultiOutputClassifier, which fits a model per label"}
 
 
 class LinearEstimator(Travels, MultifitEstimator):
@@ -127,7 +124,7 @@ class LinearEstimator(Travels, MultifitEstimator):
         if is_foreign(X) or is_cupyx_sparse(X):
             where, instead, there = "a GPU", "X.toarray()", "X.get()"
             if is_foreign(X):
-                where, instead = str(place_of(X)), INSTEAD.get(reason, self._instead)
+                where, instead = str(place_of(X)), self._instead
                 there = "NumPy arrays (cupy.asnumpy(X), X.cpu().numpy())"
             raise ValueError(
                 f"{type(self).__name__} with {reason} runs scikit-learn's solver, which needs data "

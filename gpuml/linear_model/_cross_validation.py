@@ -12,7 +12,6 @@ from gpuml._arrays import as_array, is_array, is_cupyx_sparse, place_of, to_host
 from gpuml._inputs.host_rows import naming_columns
 from gpuml._inputs.validation import is_foreign, unchanged_on_error
 from gpuml._sklearn import _raise_for_params, _routing_enabled
-from gpuml.linear_model._base import INSTEAD
 
 
 class Choosing:
@@ -87,7 +86,7 @@ def host_targets(
         raise ValueError(
             f"{type(estimator).__name__} with {reason} runs scikit-learn's solver, which needs "
             f"data in CPU memory, and got X in {place}. Pass NumPy arrays (cupy.asnumpy(X), "
-            f"X.cpu().numpy()), or use {INSTEAD.get(reason, 'other parameters')}."
+            f"X.cpu().numpy()), or use other parameters."
         )
     y, sample_weight = as_array(y), as_array(sample_weight)
     with naming_columns(estimator, X):

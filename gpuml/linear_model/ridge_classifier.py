@@ -1,30 +1,30 @@
 """Ridge regression on the indicators of classes."""
 
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy import sparse
 from sklearn import linear_model as sk
 from sklearn.preprocessing import LabelBinarizer
 
 from gpuml._arrays import Array, device_of, move, namespace, place_of, to_host
-from gpuml._sklearn import StrOptions
+from gpuml._sklearn import StrOptions, _fit_context
 from gpuml.data import Batch, Folds, Partition, row_indices, take, whole
-from gpuml.linear_model._base import SEVERAL_LABELS
+from gpuml.divided.stored import StoredRows
 from gpuml.linear_model._class_models import class_counts
-from gpuml.linear_model._classifier import LinearClassifier, weights_of_classes
+from gpuml.linear_model._classifier import weights_of_classes
 from gpuml.linear_model._engines import CUML_SOLVERS
 from gpuml.linear_model._input import class_batch
 from gpuml.linear_model._models import ClassModels
-from gpuml.linear_model.ridge import NATIVE_SOLVERS, SKLEARN_SOLVERS, RidgeEstimator
+from gpuml.linear_model._several_labels import SeveralLabels, is_table
+from gpuml.linear_model.ridge import NATIVE_SOLVERS, SKLEARN_SOLVERS, Ridge, RidgeEstimator
 from gpuml.resampling.stand_ins import check_weights
 
 # Moments of the atoms of all classes may take so much; with more, models are fitted one by one.
 CLASS_MOMENT_BYTES = 2**30
 
 
-class RidgeClassifier(LinearClassifier, RidgeEstimator, sk.RidgeClassifier):
+class RidgeClassifier(SeveralLabels, RidgeEstimator, sk.RidgeClassifier):
     r"""Classification by ridge regression on indicators of the classes.
 
     For two classes it minimises, over w of shape (n_features,) and b,
@@ -90,8 +90,8 @@ class RidgeClassifier(LinearClassifier, RidgeEstimator, sk.RidgeClassifier):
 
     Notes
     -----
-    For targets with several labels per row, of shape (n_samples, n_outputs), scikit-learn does the
-    work, with data in CPU memory.
+    Targets with several labels per row, of shape (n_samples, n_outputs), have a regression on 1 and
+    -1 for each label, all of them fitted at once.
 
     References
     ----------
@@ -119,25 +119,32 @@ class RidgeClassifier(LinearClassifier, RidgeEstimator, sk.RidgeClassifier):
     _classes_as_text = True
     _of_sklearn = ("_label_binarizer",)
 
-    def predict(self, X):
-        """The class of largest decision value, or each label whose value is positive.
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X, y, sample_weight=None) -> Self:
+        """Fit the model.
 
         Parameters
         ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
+        X : array-like or sparse matrix of shape (n_samples, n_features), or StoredRows
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Labels, or with several columns 1 for each label that a row has and 0 for the others.
+        sample_weight : float or array-like of shape (n_samples,), default=None
+            Non-negative weights.
 
         Returns
         -------
-        labels : array of shape (n_samples,) or (n_samples, n_outputs)
-            In the library and on the device of X; strings are in NumPy arrays.
-        """
-        binarizer = getattr(self, "_label_binarizer", None)
-        if binarizer is not None and binarizer.y_type_.startswith("multilabel"):
-            return sk.RidgeClassifier.predict(self, X)
-        return super().predict(X)
+        self : RidgeClassifier
 
-    def _needs_sklearn(self, X: Any, y: Any = None) -> str | None:
-        return SEVERAL_LABELS if is_table(y) else super()._needs_sklearn(X, y)
+        Raises
+        ------
+        ValueError
+            As of `Ridge`, and for targets that hold no labels.
+        """
+        if isinstance(X, StoredRows) or not is_table(y):
+            return super().fit(X, y, sample_weight)
+        params = self.get_params(deep=False)
+        del params["class_weight"]
+        return self._fit_labels(Ridge(**params), X, y, sample_weight)
 
     def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
         """Check the rows of a search and move them to their compute device.
@@ -199,14 +206,6 @@ def with_binarizer(state: dict[str, Any]) -> dict[str, Any]:
         binarizer = LabelBinarizer(neg_label=-1).fit(to_host(state["classes_"]))
         return {**state, "_label_binarizer": binarizer}
     return state
-
-
-def is_table(y: Any) -> bool:
-    """Whether a target has several columns."""
-    if y is None:
-        return False
-    shape = y.shape if hasattr(y, "shape") else np.asarray(y).shape
-    return sparse.issparse(y) or (len(shape) == 2 and shape[1] > 1)
 
 
 def _indicators(batch: Batch) -> Array:

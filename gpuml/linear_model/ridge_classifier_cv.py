@@ -6,23 +6,21 @@ import numpy as np
 from sklearn import linear_model as sk
 
 from gpuml._arrays import is_sparse, namespace, to_host
-from gpuml._sklearn import _fit_context
+from gpuml._sklearn import _fit_context, _routing_enabled
 from gpuml.data import UnfittableSplits, row_indices, take, whole
-from gpuml.linear_model._base import SEVERAL_LABELS
-from gpuml.linear_model._classifier import LinearClassifier
 from gpuml.linear_model._input import class_batch
+from gpuml.linear_model._several_labels import SeveralLabels, is_table
 from gpuml.linear_model.ridge_classifier import (
     RidgeClassifier,
-    is_table,
     with_binarizer,
     with_class_weights,
 )
-from gpuml.linear_model.ridge_cv import RidgeChoosing
+from gpuml.linear_model.ridge_cv import RidgeChoosing, RidgeCV
 from gpuml.resampling.atoms import make_folds
 from gpuml.resampling.stand_ins import Refused
 
 
-class RidgeClassifierCV(RidgeChoosing, LinearClassifier, sk.RidgeClassifierCV):
+class RidgeClassifierCV(RidgeChoosing, SeveralLabels, sk.RidgeClassifierCV):
     r"""Classification by ridge regression on indicators, with `alpha` chosen by cross-validation.
 
     Without `cv`, it compares leave-one-out squared errors of the indicators (1 and -1), which
@@ -67,8 +65,8 @@ class RidgeClassifierCV(RidgeChoosing, LinearClassifier, sk.RidgeClassifierCV):
 
     Notes
     -----
-    For targets with several labels per row, scikit-learn does the work, and needs data in CPU
-    memory.
+    Targets with several labels per row have a regression on 1 and -1 for each label. With `cv` or
+    `scoring`, scikit-learn fits them one at a time, and needs data in CPU memory.
 
     References
     ----------
@@ -116,29 +114,16 @@ class RidgeClassifierCV(RidgeChoosing, LinearClassifier, sk.RidgeClassifierCV):
             If some score is nan, such as that of a held-out part without weight; such an alpha is
             chosen only if all are.
         """
-        self.__dict__.pop("_label_binarizer", None)  # of a fit by scikit-learn
+        if is_table(y) and self._needs_host(X, y) is None and not _routing_enabled():
+            own = ("alphas", "fit_intercept", "store_cv_results")
+            model = RidgeCV(**{name: getattr(self, name) for name in own})
+            return self._fit_labels(model, X, y, sample_weight)
+        self.__dict__.pop("_label_binarizer", None)  # of an earlier fit
         return self._fit_choosing(super().fit, X, y, sample_weight, params)
 
-    def predict(self, X):
-        """The class of largest decision value, or each label whose value is positive.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-
-        Returns
-        -------
-        labels : array of shape (n_samples,) or (n_samples, n_outputs)
-            In the library and on the device of X; strings are in NumPy arrays.
-        """
-        binarizer = getattr(self, "_label_binarizer", None)
-        if binarizer is not None and binarizer.y_type_.startswith("multilabel"):
-            return sk.RidgeClassifierCV.predict(self, X)
-        return super().predict(X)
-
     def _needs_host(self, X, y=None):
-        if is_table(y):
-            return SEVERAL_LABELS
+        if is_table(y) and (self.cv is not None or self.scoring is not None):
+            return "several labels per row and cv= or scoring="
         if is_sparse(X):
             return "sparse X"
         return "scoring and cv=None" if self.scoring is not None and self.cv is None else None

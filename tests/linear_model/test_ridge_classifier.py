@@ -8,6 +8,7 @@ from sklearn.model_selection import GridSearchCV as SkGridSearchCV
 from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold
 
 from gpuml import set_config
+from gpuml._arrays import place_of
 from gpuml.linear_model import RidgeClassifier, RidgeClassifierCV
 from gpuml.model_selection import GridSearchCV
 from gpuml.multioutput import MultiOutputClassifier
@@ -161,11 +162,40 @@ def test_device_data_for_sklearns_solvers_is_an_error(library, rng):
     with pytest.raises(ValueError, match="solver='lsqr'.*data in CPU memory"):
         fit(RidgeClassifier(solver="lsqr"), library, X, y)
     Y = np.stack([y == 0, y == 1], axis=1).astype(int)
-    for model in (RidgeClassifier(), RidgeClassifierCV()):
-        with pytest.raises(ValueError, match="several labels.*data in CPU memory.*MultiOutputClas"):
-            fit(model, library, X, Y)
-        there = fit(MultiOutputClassifier(model), library, X, Y).predict(library.asarray(X))
-        np.testing.assert_array_equal(library.to_numpy(there), model.fit(X, Y).predict(X))
+    with pytest.raises(ValueError, match="several labels.*data in CPU memory"):
+        fit(RidgeClassifierCV(cv=3), library, X, Y)
+
+
+@pytest.mark.parametrize("name", ["RidgeClassifier", "RidgeClassifierCV"])
+@pytest.mark.parametrize("options", [{}, {"class_weight": "balanced"}, {"fit_intercept": False}])
+def test_several_labels_are_those_of_scikit_learn_wherever_rows_are(name, options, library, rng):
+    X, y, weight = problem(rng)
+    Y = np.stack([y == 0, y == 1, y > 0], axis=1).astype(int)
+    kinds = RidgeClassifier if name == "RidgeClassifier" else RidgeClassifierCV, getattr(sk, name)
+    theirs = kinds[1](**options).fit(X, Y, weight)
+    ours = kinds[0](**options).fit(*map(library.asarray, (X, Y, weight)))
+    np.testing.assert_allclose(library.to_numpy(ours.coef_), theirs.coef_, rtol=1e-7, atol=1e-12)
+    labels = ours.predict(library.asarray(X))
+    np.testing.assert_array_equal(library.to_numpy(labels), theirs.predict(X))
+    assert place_of(labels) == place_of(library.asarray(X))
+    there = MultiOutputClassifier(kinds[0]()).fit(library.asarray(X), library.asarray(Y))
+    alone = kinds[0]().fit(X, Y).predict(X)
+    if name == "RidgeClassifier":  # which chooses no alpha for each label
+        np.testing.assert_array_equal(library.to_numpy(there.predict(library.asarray(X))), alone)
+
+
+@pytest.mark.parametrize("y_is_sparse", [False, True])
+@pytest.mark.parametrize("rows", [np.asarray, sparse.csr_array])
+def test_several_labels_may_be_sparse(rows, y_is_sparse, rng):
+    X, y, _ = problem(rng)
+    Y = np.stack([y == 0, y == 1], axis=1).astype(int)
+    Y = sparse.csr_array(Y) if y_is_sparse else Y
+    ours = RidgeClassifier().fit(rows(X), Y)
+    theirs = sk.RidgeClassifier().fit(X, Y)  # of dense rows, to the optimum
+    np.testing.assert_allclose(ours.coef_, theirs.coef_, rtol=1e-7)
+    said = ours.predict(rows(X)), theirs.predict(X)
+    assert sparse.issparse(said[0]) == sparse.issparse(said[1]) == y_is_sparse
+    assert abs(said[0] - said[1]).max() == 0
 
 
 def test_errors(rng):
