@@ -183,6 +183,14 @@ def test_what_scikit_learn_refuses_is_refused(rng):
             getattr(ours, name)().fit(X, np.stack([y, y], axis=1))
 
 
+@pytest.mark.parametrize("name", ["LarsCV", "LassoLarsCV"])
+def test_a_gram_matrix_of_other_features_is_refused(name, rng):
+    X, y = data(rng)
+    for shape in ((3, 3), (8, 7), (8,)):
+        with pytest.raises(ValueError, match="shapes of the inputs Gram"):
+            getattr(ours, name)(precompute=np.ones(shape)).fit(X, y)
+
+
 def test_models_that_scikit_learn_fits_are_its_own(rng):
     X, y = data(rng)
     for params, fit in [({"precompute": X.T @ X}, {}), ({}, {"Xy": X.T @ y[:, None]})]:
