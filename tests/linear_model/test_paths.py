@@ -178,6 +178,9 @@ def test_what_scikit_learn_refuses_is_refused(rng):
         ours.LassoLarsIC().fit(X[:9], y[:9])
     with pytest.raises(ValueError, match="minimum of 2"):
         ours.OrthogonalMatchingPursuitCV().fit(X[:, :1], y)
+    for gram in (True, "auto", None):
+        with pytest.raises(ValueError, match="0 sample"):
+            ours.lars_path(X[:0], y[:0], Gram=gram)
     for name in ("LarsCV", "LassoLarsIC", "ARDRegression", "OrthogonalMatchingPursuitCV"):
         with pytest.raises(ValueError, match="1d array"):
             getattr(ours, name)().fit(X, np.stack([y, y], axis=1))
