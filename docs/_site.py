@@ -246,26 +246,23 @@ def remove_old_stubs() -> None:
 OF_SKLEARN = re.compile(r":(?:ref|term|user_guide):`[!~]?([^`<]+?)\s*(?:<[^`>]*>)?`")
 # A name of a fitted attribute, which reStructuredText takes for a link.
 ATTRIBUTE = re.compile(r"(?<![\w`.\\*])([A-Za-z]\w*)_(?![\w`])")
-SECTION_ON_A_GPU = re.compile(
-    r"\n*On a GPU\n-{3,}\n(.*?)(?=\n\n[A-Z][\w ]+\n-{3,}\n|\Z)", re.DOTALL
-)
+ON_A_GPU = re.compile(r"^On a GPU:\n(.*?)(?=\n\n|\Z)", re.DOTALL | re.MULTILINE)
 
 
 def docstring_lines(lines: list[str]) -> list[str]:
     """A docstring as numpydoc needs it.
 
     Classes of `gpuml.adapters` have scikit-learn's docstrings, and other classes inherit methods
-    with theirs. What they have of "On a GPU" comes to the front, where it is seen.
+    with theirs. What they have of "On a GPU" is set off, where it is seen.
     """
-    text = "\n".join(without_links(lines))
-    found = SECTION_ON_A_GPU.search(text)
-    if found is not None:
-        text = text[: found.start()] + text[found.end() :]
-        note = "\n".join(f"   {line}".rstrip() for line in found.group(1).strip().split("\n"))
-        note = note.replace("the table lists", ":doc:`the table </adapters>` lists")
-        first, _, rest = text.lstrip("\n").partition("\n\n")
-        text = f"{first}\n\n.. admonition:: On a GPU\n\n{note}\n\n{rest}"
+    text = ON_A_GPU.sub(_admonition, "\n".join(without_links(lines)))
     return [_without_targets(line) for line in text.split("\n")]
+
+
+def _admonition(found):
+    note = "\n".join(f"   {line}" for line in found.group(1).split("\n"))
+    note = note.replace("the table lists", ":doc:`the table </adapters>` lists")
+    return f".. admonition:: On a GPU\n\n{note}"
 
 
 def without_links(lines: list[str]) -> list[str]:

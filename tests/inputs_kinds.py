@@ -54,6 +54,13 @@ def pandas(dtype="float64", **columns):
     return make
 
 
+def sparse_columns(x):
+    """A pandas frame that stores what is not 0."""
+    import pandas as pd
+
+    return pandas(pd.SparseDtype("float64", 0))(x)
+
+
 def with_missing(dtype):
     """A maker of pandas frames that lack a value in column b."""
 
@@ -340,6 +347,11 @@ ROWS = [
     Kind("polars Int64", polars("Int64"), ("polars", "pyarrow"), but=INTEGERS),
     Kind("Arrow table", arrow(), ("pandas", "pyarrow")),
     Kind("Arrow table of integers", arrow("int64"), ("pandas", "pyarrow"), but=INTEGERS),
+    Kind(
+        *("pandas, all columns sparse", sparse_columns, ("pandas",)),
+        but={name: words for name, words in SPARSE.items() if not name.endswith("Encoder")},
+        tolerance=SOLVERS,
+    ),
     Kind("SciPy CSR", sparse.csr_array, but=SPARSE, tolerance=SOLVERS),
     Kind("SciPy CSC", sparse.csc_array, but=SPARSE, tolerance=SOLVERS),
     Kind("SciPy COO", sparse.coo_array, but=SPARSE, tolerance=SOLVERS),

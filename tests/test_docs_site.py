@@ -215,13 +215,14 @@ def test_docstrings_of_scikit_learn_lose_what_only_its_site_has(site):
         "x : array (n_features_in\\_,)"
     ]
     assert site.docstring_lines([">>> model.coef_"]) == [">>> model.coef_"]
-    lines = ["Sum.", "", "Notes", "-----", "Text.", "", "On a GPU", "--------", "cuML does it."]
-    assert site.docstring_lines(lines)[:5] == [
+    lines = ["Sum.", "", "On a GPU:", "cuML does it.", "", "Notes", "-----", "Text."]
+    assert site.docstring_lines(lines) == [
         "Sum.",
         "",
         ".. admonition:: On a GPU",
         "",
         "   cuML does it.",
+        *("", "Notes", "-----", "Text."),
     ]
 
 

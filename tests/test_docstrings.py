@@ -8,9 +8,6 @@ import pytest
 
 validate = pytest.importorskip("numpydoc.validate")
 
-# "On a GPU", a section of the classes that cuML works for, is unknown to numpydoc, which says so.
-pytestmark = pytest.mark.filterwarnings("ignore:Unknown section")
-
 # Where users import from: the table in docs/index.md. What other modules offer is for those who
 # extend the library; docs/extending.md is their guide, with the code.
 MODULES = (

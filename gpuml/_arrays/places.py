@@ -119,8 +119,18 @@ def is_cupyx_sparse(x: Any) -> bool:
 
 
 def is_sparse(x: Any) -> bool:
-    """Whether `x` is a sparse matrix, in CPU memory or on a GPU."""
-    return sparse.issparse(x) or is_cupyx_sparse(x)
+    """Whether `x` is a sparse matrix, in CPU memory or on a GPU, or pandas' sparse columns only."""
+    return is_host_sparse(x) or is_cupyx_sparse(x)
+
+
+def is_host_sparse(x: Any) -> bool:
+    """Whether scikit-learn's validation makes a sparse matrix of `x`.
+
+    It does of a DataFrame of pandas if all of its columns are sparse.
+    """
+    if sparse.issparse(x) or not hasattr(x, "iloc") or not hasattr(x, "columns"):
+        return sparse.issparse(x)
+    return len(x.columns) > 0 and all(type(each).__name__ == "SparseDtype" for each in x.dtypes)
 
 
 def namespace(*arrays: Any) -> Any:

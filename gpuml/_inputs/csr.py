@@ -3,10 +3,9 @@
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils.validation import validate_data
 
-from gpuml._arrays import Array
+from gpuml._arrays import Array, is_host_sparse
 from gpuml._inputs.foreign_rows import check_shape
 from gpuml._inputs.host_rows import naming_columns
 from gpuml._inputs.validation import check_finite
@@ -23,7 +22,7 @@ def check_csr(estimator: Any, X: Any, *, reset: bool, floats: bool = False) -> A
     estimator : estimator
         Named in messages.
     X : sparse matrix (n, p)
-        Of any format, of SciPy or cupyx.
+        Of any format, of SciPy or cupyx; or a DataFrame of pandas, all columns of it sparse.
     reset : bool
         Whether `n_features_in_` is set (in `fit`) or checked.
     floats : bool, default=False
@@ -34,7 +33,7 @@ def check_csr(estimator: Any, X: Any, *, reset: bool, floats: bool = False) -> A
     ValueError
         No rows or columns, other features than in `fit`, nan or inf, complex values.
     """
-    if sparse.issparse(X):
+    if is_host_sparse(X):
         dtype = [np.float64, np.float32] if floats else "numeric"
         with naming_columns(estimator, X):
             return validate_data(estimator, X, accept_sparse="csr", dtype=dtype, reset=reset)

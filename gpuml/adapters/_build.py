@@ -96,11 +96,14 @@ def _documented(row, module):
     """scikit-learn's documentation, without its examples (they show its own numbers and names)."""
     text = inspect.cleandoc(row.sk.__doc__ or "")
     head, _, _ = text.partition("\nExamples\n--------")
-    return "\n".join([head.rstrip(), "", *_on_a_gpu(row), "", *_example(row, module)]) + "\n"
+    first, _, rest = head.strip().partition("\n\n")
+    lines = [first, "", *_on_a_gpu(row), "", rest, "", *_example(row, module)]
+    return "\n".join(lines) + "\n"
 
 
 def _on_a_gpu(row):
-    yield from ("On a GPU", "--------")
+    # No section: numpydoc warns of those that it does not know wherever a notebook shows a model.
+    yield "On a GPU:"
     if row.cuml is None:
         yield "cuML has no such estimator: scikit-learn does the work on the CPU."
         return

@@ -21,6 +21,7 @@ from gpuml._arrays import (
     is_array,
     is_cupyx_sparse,
     is_foreign,
+    is_host_sparse,
     is_sparse,
     move,
     namespace,
@@ -94,7 +95,7 @@ def check_X(estimator: Any, row: Row, X: Any, *, reset: bool) -> Any:
     if is_cupyx_sparse(X):
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         return X.tocsr()
-    if sparse.issparse(X):
+    if is_host_sparse(X):
         accepted = "csr" if tags.sparse else False
         return validate_data(estimator, X, reset=reset, accept_sparse=accepted, dtype=FLOATS)
     if not (is_foreign(X) and tags.allow_nan) or row.infinite:
@@ -155,7 +156,7 @@ def refused_weight(row: Row, data: Data) -> str | None:
 
 
 def _regression(estimator, row, X, y, weight, rest):
-    if sparse.issparse(X) or is_cupyx_sparse(X):
+    if is_sparse(X):
         require_target(estimator, y)
         X = check_X(estimator, row, X, reset=True)
         y = to_host(y) if is_foreign(y) else y

@@ -98,6 +98,8 @@ def _chain_obstacle(steps, frames):
             why = _entries_obstacle(step, own_frames)
         elif own_frames and not hasattr(step, "get_feature_names_out"):
             why = f"set_output asks for DataFrames, and {_nameless(step)}"
+        elif own_frames and sparse_words(step) is not None:
+            why = f"set_output asks for DataFrames, which cannot be sparse: {sparse_words(step)}"
         elif is_made(step) or is_affine(step):
             why = None
         else:

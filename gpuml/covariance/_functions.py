@@ -65,7 +65,7 @@ def shrunk_covariance(emp_cov: Any, shrinkage: float = 0.1) -> Array:
     Raises
     ------
     ValueError
-        For a share that is not in [0, 1].
+        For a share that is not in [0, 1], and for matrices that are not square.
 
     Examples
     --------
@@ -76,7 +76,10 @@ def shrunk_covariance(emp_cov: Any, shrinkage: float = 0.1) -> Array:
            [0.25, 2.5 ]])
     """
     validate_parameter_constraints(SHARE, {"shrinkage": shrinkage}, "shrunk_covariance")
-    return shrunk(_matrix(emp_cov), shrinkage)
+    moments = _matrix(emp_cov)
+    if moments.shape[-1] != moments.shape[-2]:
+        raise ValueError(f"emp_cov must be square, got an array of shape {tuple(moments.shape)}.")
+    return shrunk(moments, shrinkage)
 
 
 def ledoit_wolf(

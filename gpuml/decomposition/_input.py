@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from scipy import sparse
 from sklearn.utils.validation import check_array, validate_data
 
-from gpuml._arrays import Array, as_array, is_cupyx_sparse, is_foreign, is_numpy
+from gpuml._arrays import Array, as_array, is_cupyx_sparse, is_foreign, is_host_sparse, is_numpy
 from gpuml._inputs.csr import check_csr
 from gpuml._inputs.foreign_rows import check_shape
 from gpuml._inputs.host_rows import naming_columns
@@ -74,7 +73,7 @@ def check_seen(estimator: Any, X: Any) -> Any:
     """Check rows for `transform`, dense or sparse, in CPU memory or on a device."""
     if is_cupyx_sparse(X):
         return check_csr(estimator, X, reset=False, floats=True)
-    if sparse.issparse(X):
+    if is_host_sparse(X):
         accepted = ("csr", "csc")
         with naming_columns(estimator, X):
             return validate_data(estimator, X, dtype=FLOATS, accept_sparse=accepted, reset=False)

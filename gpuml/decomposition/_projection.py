@@ -2,11 +2,20 @@
 
 from typing import Any, Protocol
 
-from scipy import sparse
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from gpuml._arrays import HOST, Array, Place, as_array, is_cupyx_sparse, move, namespace, place_of
+from gpuml._arrays import (
+    HOST,
+    Array,
+    Place,
+    as_array,
+    is_cupyx_sparse,
+    is_host_sparse,
+    move,
+    namespace,
+    place_of,
+)
 from gpuml._inputs.output import as_asked
 from gpuml._persistence.travel import Travels
 from gpuml._sklearn import check_same_namespace
@@ -166,7 +175,7 @@ def _project_streamed(estimator, rows):
 
 
 def _place_of_rows(X) -> Place:
-    if sparse.issparse(X):
+    if is_host_sparse(X):
         return HOST
     return place_of(X.data if is_cupyx_sparse(X) else X)
 

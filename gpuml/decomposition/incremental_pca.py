@@ -2,7 +2,6 @@
 
 from typing import Any, Self
 
-from scipy import sparse
 from sklearn.decomposition import IncrementalPCA as SklearnIncrementalPCA
 from sklearn.utils import gen_batches
 from sklearn.utils.validation import validate_data
@@ -13,6 +12,8 @@ from gpuml._arrays import (
     as_array,
     compute_place,
     is_cupyx_sparse,
+    is_host_sparse,
+    is_sparse,
     move,
     namespace,
     nbytes,
@@ -123,7 +124,7 @@ class IncrementalPCA(Projection, Generative, SklearnIncrementalPCA):
             self.batch_size_ = 5 * p if self.batch_size is None else self.batch_size
             seen, kept = None, None
             for piece in gen_batches(n, self.batch_size_, min_batch_size=self.n_components or 0):
-                batch = X[piece].toarray() if sparse.issparse(X) else X[piece, ...]
+                batch = X[piece].toarray() if is_sparse(X) else X[piece, ...]
                 kept = self._number_to_keep(batch.shape, kept)
                 seen = self._extended(seen, batch, kept)
         return self
@@ -153,7 +154,7 @@ class IncrementalPCA(Projection, Generative, SklearnIncrementalPCA):
         """
         with unchanged_on_error(self):
             first = getattr(self, "components_", None) is None
-            if sparse.issparse(X) or is_cupyx_sparse(X):
+            if is_sparse(X):
                 raise TypeError(
                     "IncrementalPCA.partial_fit does not support sparse input. Either convert "
                     "data to dense or use IncrementalPCA.fit to do so in batches."
@@ -173,7 +174,7 @@ class IncrementalPCA(Projection, Generative, SklearnIncrementalPCA):
                 "partial_fit with dense batches."
             )
         demand_array(self, X)
-        if not sparse.issparse(X):
+        if not is_host_sparse(X):
             return check_rows(self, X, reset=True)
         accepted = ["csr", "csc", "lil"]
         with naming_columns(self, X):

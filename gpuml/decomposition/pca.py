@@ -2,11 +2,17 @@
 
 from typing import ClassVar
 
-from scipy import sparse
 from sklearn.decomposition import PCA as SklearnPCA
 from sklearn.utils.validation import check_is_fitted
 
-from gpuml._arrays import is_cupyx_sparse, is_foreign, is_sparse, namespace, place_of
+from gpuml._arrays import (
+    is_cupyx_sparse,
+    is_foreign,
+    is_host_sparse,
+    is_sparse,
+    namespace,
+    place_of,
+)
 from gpuml._inputs.host_rows import naming_columns
 from gpuml._sklearn import StrOptions
 from gpuml.decomposition._compressed import Iteration
@@ -152,7 +158,7 @@ class PCA(Decomposition, Generative, SklearnPCA):
         return X, place_of(X)
 
     def _needs_sklearn(self, X):
-        return sparse.issparse(X) or self.svd_solver == "arpack"
+        return is_host_sparse(X) or self.svd_solver == "arpack"
 
     def _fit_by_sklearn(self, method, X):
         """Sparse data in CPU memory, and ARPACK."""

@@ -2,10 +2,9 @@
 
 from typing import ClassVar
 
-from scipy import sparse
 from sklearn.decomposition import TruncatedSVD as SklearnTruncatedSVD
 
-from gpuml._arrays import is_cupyx_sparse, is_foreign, is_sparse
+from gpuml._arrays import is_cupyx_sparse, is_foreign, is_host_sparse, is_sparse
 from gpuml._inputs.host_rows import naming_columns
 from gpuml._sklearn import StrOptions
 from gpuml.decomposition._compressed import Iteration
@@ -111,7 +110,7 @@ class TruncatedSVD(Decomposition, SklearnTruncatedSVD):
                 "Sparse data was passed, but dense data is required for algorithm='compressed'. "
                 "Use algorithm='randomized'."
             )
-        return sparse.issparse(X) or (
+        return is_host_sparse(X) or (
             self.algorithm == "arpack" and not (is_foreign(X) or is_cupyx_sparse(X))
         )
 

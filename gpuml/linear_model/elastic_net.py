@@ -1,6 +1,6 @@
 """Lasso and elastic net on the device of the data."""
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy import sparse
@@ -14,6 +14,12 @@ from gpuml.solvers.working_set import is_wide
 
 class SparseCoefficients:
     """Shared parts of models with many zero coefficients: warm starts and `sparse_coef_`."""
+
+    # scikit-learn's constraints let None pass for `max_iter`, and its solver fails on it.
+    _parameter_constraints: ClassVar[dict] = {
+        **sk.ElasticNet._parameter_constraints,
+        "max_iter": sk.ElasticNetCV._parameter_constraints["max_iter"],
+    }
 
     coef_: Any
 

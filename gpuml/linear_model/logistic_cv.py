@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 from sklearn import linear_model as sk
 
-from gpuml._arrays import Array, namespace, to_host
+from gpuml._arrays import Array, is_sparse, namespace, to_host
 from gpuml._inputs.validation import ClassData, check_classify
 from gpuml._settings.config import current_settings
 from gpuml._sklearn import _fit_context
@@ -172,7 +172,7 @@ class LogisticRegressionCV(Choosing, ProbabilityClassifier, sk.LogisticRegressio
 
     def _needs_host(self, X, y=None):
         """Why scikit-learn has to do this fit, as far as is known without the labels."""
-        if sparse.issparse(X):
+        if is_sparse(X):
             return "sparse X"
         return None if self.solver in NATIVE_SOLVERS else f"solver={self.solver!r}"
 

@@ -118,6 +118,12 @@ class _LarsCV(_PathCV):
 
     def _coefficients(self, parts):
         if not isinstance(self.precompute, bool | str | None):
+            shape = np.shape(self.precompute)
+            if shape != parts[0].H.shape:
+                raise ValueError(
+                    "The shapes of the inputs Gram and Xy do not match: precompute has shape "
+                    f"{shape}, and X makes it {parts[0].H.shape}. Use precompute='auto'."
+                )
             warnings.warn(
                 f'Parameter "precompute" cannot be an array in {type(self).__name__}. '
                 'Automatically switch to "auto" instead.',

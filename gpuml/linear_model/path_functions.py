@@ -6,6 +6,7 @@ import numpy as np
 from sklearn import linear_model as sk
 
 from gpuml._arrays import Place, as_array, is_array, is_foreign, is_numpy, move, place_of, to_host
+from gpuml._sklearn import _num_samples
 
 # As a default, it must print like scikit-learn's.
 MACHINE_EPS = np.finfo(float).eps
@@ -77,7 +78,7 @@ def lars_path(
     Raises
     ------
     ValueError
-        For input that scikit-learn's function rejects.
+        For input that scikit-learn's function rejects, and for no rows.
 
     See Also
     --------
@@ -111,6 +112,8 @@ def lars_path(
         "positive": positive,
     }
     X, y, Xy, Gram = (as_array(a) for a in (X, y, Xy, Gram))
+    if X is not None and _num_samples(X) == 0:
+        raise ValueError("Found array with 0 sample(s) while a minimum of 1 is required.")
     if X is None or not is_foreign(X):
         return sk.lars_path(X, y, Xy, Gram=Gram, **options)
     rows, y = _float64(X, place_of(X)), _float64(y, place_of(X))

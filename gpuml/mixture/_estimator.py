@@ -204,7 +204,15 @@ class GaussianMixture(Travels, MultifitEstimator, sk.GaussianMixture):
             xp.astype(move(as_array(a), batch.work), xp.float64)
             for a in (self.weights_, self.means_, self.covariances_)
         )
-        kind, bounds = self.covariance_type, [self.lower_bound_]
+        kind, (k, p) = self.covariance_type, (means.shape[0], batch.n_features)
+        needed = {"full": (k, p, p), "tied": (p, p), "diag": (k, p), "spherical": (k,)}[kind]
+        if means.shape[1] != p or tuple(covariances.shape) != needed:
+            raise ValueError(
+                f"warm_start=True starts from means_ of shape {tuple(means.shape)} and "
+                f"covariances_ of shape {tuple(covariances.shape)}, but X has {p} features and "
+                f"covariance_type is {kind!r}. Use warm_start=False, or a clone of the estimator."
+            )
+        bounds = [self.lower_bound_]
         return Mixture(kind, weights, means, covariances, self.converged_, bounds)
 
     # ------------------------------------------------------------ searches

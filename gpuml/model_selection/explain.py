@@ -15,7 +15,6 @@ from gpuml._arrays import (
     as_array,
     compute_place,
     is_array,
-    is_sparse,
     move,
     nbytes,
     place_of,
@@ -298,8 +297,8 @@ def _home_of(X):
 
 def _size_of(X):
     """Bytes of the rows; without `nbytes`, as many as numbers would take."""
-    if is_sparse(X):
-        return int(X.data.nbytes + X.indices.nbytes)
+    if hasattr(X, "nnz"):
+        return int(X.nnz) * (X.dtype.itemsize + np.dtype(np.int32).itemsize)
     if is_array(X):
         return nbytes(X)
     return 8 * _num_samples(X) * _n_columns(X)

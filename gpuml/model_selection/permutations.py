@@ -149,8 +149,8 @@ def permutation_test_score(
             for y_in_order in [rows_of(job.y, orders.of(number)) if number else job.y]
         )
         scores = [_score(each) for each in jobs]
-    score, permuted = float(scores[0]), np.asarray(scores[1:])
-    return score, permuted, float((np.sum(permuted >= score) + 1.0) / (n_permutations + 1))
+    score, permuted = np.float64(scores[0]), np.asarray(scores[1:])
+    return score, permuted, (np.sum(permuted >= score) + 1.0) / (n_permutations + 1)
 
 
 class _Drawn:

@@ -36,9 +36,9 @@ from gpuml._arrays import (
     fits,
     free_bytes,
     is_array,
+    is_cupyx_sparse,
     is_foreign,
     is_numpy,
-    is_sparse,
     move,
     nbytes,
     place_of,
@@ -417,5 +417,5 @@ def _of_any_library(scorer):
 def place_name(X: Any) -> str:
     """The name of the place of X, for a plan."""
     X = as_array(X)
-    X = X.data if is_sparse(X) else X
+    X = X.data if is_cupyx_sparse(X) else X
     return str(place_of(X)) if is_array(X) else str(HOST)

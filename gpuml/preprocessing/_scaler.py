@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
-from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted
 
-from gpuml._arrays import HOST, Array, is_array, is_foreign, move, namespace, place_of
+from gpuml._arrays import HOST, Array, is_array, is_foreign, is_sparse, move, namespace, place_of
 from gpuml._inputs.host_rows import naming_columns
 from gpuml._inputs.validation import check_images, check_rows, unchanged_on_error
 from gpuml._sklearn import _fit_context
@@ -120,7 +119,7 @@ class Scaler(AffineStep, Transformer):
 
     def affine_obstacle(self, X: Any) -> str | None:
         """Why sums or extrema do not tell the map: of dense rows they do."""
-        is_dense = is_array(X) or not (sparse.issparse(X) or hasattr(X, "indptr"))
+        is_dense = is_array(X) or not is_sparse(X)
         return None if is_dense else "sparse X"
 
     def multi_affine(

@@ -1,6 +1,7 @@
 """Laws of all rows of the table."""
 
 import importlib
+import warnings
 
 import pytest
 
@@ -20,6 +21,15 @@ def test_adapters_hide_nothing_of_scikit_learn(path):
     module, _, name = path.rpartition(".")
     kind = getattr(importlib.import_module(module), name)
     assert kind._get_param_names() == super(Travels, kind)._get_param_names()
+
+
+@pytest.mark.parametrize("path", ROWS)
+def test_notebooks_show_them_without_a_warning(path):
+    module, _, name = path.rpartition(".")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        shown = getattr(importlib.import_module(module), name)()._repr_html_()
+    assert "On a GPU" not in shown  # which is no parameter
 
 
 @pytest.mark.parametrize("path", ROWS)

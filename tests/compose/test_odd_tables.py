@@ -114,6 +114,26 @@ def test_data_frames_between_steps_keep_names_that_no_step_tells(rng, step):
     np.testing.assert_allclose(search.predict(X), alone.predict(X), rtol=1e-10)
 
 
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+@pytest.mark.parametrize("inside", [False, True])
+def test_sparse_columns_make_no_data_frame_in_any_fit(rng, kind, inside):
+    X, y = numbers(rng)
+    X["level"] = np.tile(["u", "v", "w"], N // 3 + 1)[:N]
+    encoder = OneHotEncoder()
+    front = ColumnTransformer([("level", encoder, ["level"])]) if inside else encoder
+    given = make_pipeline(front, Ridge())
+    (encoder if inside else given).set_output(transform=kind)
+    words = f"{kind} output does not support sparse data"
+    for refit in (False, True):
+        search = GridSearchCV(given, {"ridge__alpha": [0.1, 1.0]}, refit=refit)
+        with pytest.raises(ValueError, match=f"(?is)fits failed.*{words}"):
+            search.fit(X[["level"]], y)
+    plan = str(search.explain(X[["level"]], y))
+    reason = "set_output asks for DataFrames, which cannot be sparse: OneHotEncoder with"
+    assert "fits one at a time" in plan
+    assert (reason in plan) == inside
+
+
 def test_the_plan_says_which_step_names_no_features(rng):
     X, y = numbers(rng)
     columns = ColumnTransformer([("f", FunctionTransformer(np.tanh), ["a"])])

@@ -178,6 +178,13 @@ def test_wrong_input_is_an_error_and_nothing_is_left_behind(rng):
         model.fit(rows(rng)).error_norm(np.eye(5), norm="nuclear")
 
 
+@pytest.mark.parametrize("shrinkage", [0.0, 0.5, 1.0])
+def test_a_covariance_is_square(shrinkage):
+    for shape in ((5, 3), (1, 3), (2, 3, 4)):
+        with pytest.raises(ValueError, match="must be square"):
+            gpuml.covariance.shrunk_covariance(np.ones(shape), shrinkage)
+
+
 def test_float32_rows_give_float32(rng):
     X = rows(rng).astype(np.float32)
     model = LedoitWolf().fit(X)

@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV as TheirSearch
 
 import gpuml
-from gpuml.linear_model import ElasticNet, Lasso
+from gpuml.linear_model import ElasticNet, Lasso, MultiTaskElasticNet, MultiTaskLasso
 from gpuml.model_selection import GridSearchCV
 from gpuml.testing import LAW_RTOL, RTOL
 
@@ -357,6 +357,13 @@ def test_coefficients_set_by_hand_have_a_sparse_form():
     model = ElasticNet()
     model.coef_ = [1, 0, 3]
     np.testing.assert_array_equal(model.sparse_coef_.toarray(), [[1, 0, 3]])
+
+
+@pytest.mark.parametrize("model", [Lasso(), ElasticNet(), MultiTaskLasso(), MultiTaskElasticNet()])
+def test_no_number_of_iterations_is_no_number(rng, model):
+    X, Y, _ = problem(rng, t=2)
+    with pytest.raises(TypeError, match="'max_iter' parameter of .* must be an int"):
+        model.set_params(max_iter=None).fit(X, Y)
 
 
 BAD = {

@@ -178,9 +178,20 @@ def test_what_scikit_learn_refuses_is_refused(rng):
         ours.LassoLarsIC().fit(X[:9], y[:9])
     with pytest.raises(ValueError, match="minimum of 2"):
         ours.OrthogonalMatchingPursuitCV().fit(X[:, :1], y)
+    for gram in (True, "auto", None):
+        with pytest.raises(ValueError, match="0 sample"):
+            ours.lars_path(X[:0], y[:0], Gram=gram)
     for name in ("LarsCV", "LassoLarsIC", "ARDRegression", "OrthogonalMatchingPursuitCV"):
         with pytest.raises(ValueError, match="1d array"):
             getattr(ours, name)().fit(X, np.stack([y, y], axis=1))
+
+
+@pytest.mark.parametrize("name", ["LarsCV", "LassoLarsCV"])
+def test_a_gram_matrix_of_other_features_is_refused(name, rng):
+    X, y = data(rng)
+    for shape in ((3, 3), (8, 7), (8,)):
+        with pytest.raises(ValueError, match="shapes of the inputs Gram"):
+            getattr(ours, name)(precompute=np.ones(shape)).fit(X, y)
 
 
 def test_models_that_scikit_learn_fits_are_its_own(rng):

@@ -129,6 +129,19 @@ def test_a_warm_start_goes_on_from_the_last_fit():
         same(ours, theirs)
 
 
+@pytest.mark.parametrize("kind", ["full", "tied", "diag", "spherical"])
+def test_a_warm_start_needs_a_model_of_the_same_kind_and_features(kind):
+    model = GaussianMixture(3, covariance_type=kind, warm_start=True, random_state=0).fit(X)
+    before = model.means_
+    with pytest.raises(ValueError, match=f"but X has {X.shape[1] - 1} features"):
+        model.fit(X[:, 1:])
+    other = "diag" if kind == "full" else "full"
+    with pytest.raises(ValueError, match=f"covariance_type is '{other}'"):
+        model.set_params(covariance_type=other).fit(X)
+    assert model.means_ is before
+    model.set_params(covariance_type=kind).fit(X)
+
+
 def test_what_is_printed_is_what_scikit_learn_prints(capsys):
     printed = []
     for kind in (GaussianMixture, Theirs):

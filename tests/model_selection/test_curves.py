@@ -185,6 +185,7 @@ def test_permutations(library, model, theirs, options, grouped, numbers):
     rows = library.asarray(X), library.asarray(y)
     score, permuted, pvalue = ours.permutation_test_score(model, *rows, **more)
     expected = sk.permutation_test_score(theirs, X, y, **more)
+    assert [type(each) for each in (score, permuted, pvalue)] == [type(each) for each in expected]
     np.testing.assert_allclose(score, expected[0], rtol=1e-8)
     np.testing.assert_allclose(permuted, expected[1], rtol=1e-7)
     assert pvalue == expected[2]
