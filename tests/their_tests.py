@@ -183,8 +183,8 @@ LEFT_OUT = {
 # Classes of ours that some packages do not make, and why: in place of "passthrough" the fitted
 # transformers of a ColumnTransformer have scikit-learn's own.
 NOT_OURS = {("compose", "FunctionTransformer")}
-# It asks scikit-learn for the same.
-SAME = {"get_scorer_names"}
+# They ask scikit-learn for the same.
+SAME = {"get_scorer", "get_scorer_names"}
 
 
 @pytest.fixture
