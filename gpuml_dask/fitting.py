@@ -25,6 +25,7 @@ from gpuml import config_context, get_config
 from gpuml.data import NeedsAllRows
 from gpuml.divided import HOST, DividedRows, Share, moved
 from gpuml.divided.fitting import fit_divided, tell_gathered
+from gpuml.exceptions import level_of_user
 from gpuml.model_selection.warned import recorded, tell
 from gpuml_dask import predict as blockwise
 from gpuml_dask._dask import meta_of
@@ -201,7 +202,7 @@ def _tell_of_column(estimator: Any, y_shape: tuple[int, ...] | None) -> None:
             "A column-vector y was passed when a 1d array was expected. Please change the shape of "
             "y to (n_samples,), for example using y.ravel().",
             DataConversionWarning,
-            stacklevel=5,
+            stacklevel=level_of_user(),
         )
 
 

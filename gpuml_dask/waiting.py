@@ -258,7 +258,8 @@ class Wait:
             return
         self._looked = now
         try:
-            found = ask(self._client, self._client.run_on_scheduler, **_question(list(keys)))
+            question = _question(list(keys), list(asked_workers()))
+            found = ask(self._client, self._client.run_on_scheduler, **question)
         except NO_ANSWER:
             found = {"at work": False, "reasons": {"The scheduler does not answer.": 0.0}}
         if found["at work"]:
@@ -275,9 +276,9 @@ class Wait:
             )
 
 
-def _question(keys):
+def _question(keys, asked):
     # Nested functions travel by value: schedulers need not have this package.
-    def look(keys, silent_after, dask_scheduler):
+    def look(keys, asked, silent_after, dask_scheduler):
         """Whether any worker runs tasks, or what they need, and which workers keep them waiting."""
         from time import time
 
@@ -290,7 +291,12 @@ def _question(keys):
         reasons: dict[str, float] = {}
         is_at_work = False
         by_worker: dict = {}
+        # Dask takes names for addresses, and a worker that its nanny starts again has another one.
+        there = dask_scheduler.workers
+        named = {a for a, w in there.items() if not {a, w.host, w.name}.isdisjoint(asked)}
         for task in needed:
+            if named and task.worker_restrictions and not task.worker_restrictions & there.keys():
+                dask_scheduler.set_restrictions({task.key: named})
             if task.state == "processing":
                 by_worker.setdefault(task.processing_on, []).append(task)
             elif task.state == "no-worker":
@@ -303,6 +309,9 @@ def _question(keys):
                 is_at_work |= any(
                     len(w.processing) > len(w.long_running) for w in dask_scheduler.running
                 )
+        for address in named:
+            again = dask_scheduler.bulk_schedule_unrunnable_after_adding_worker(there[address])
+            dask_scheduler.transitions(again, "gpuml_dask-named-workers")
         for worker, tasks in by_worker.items():
             runs = {task for task in tasks if task in worker.executing}
             others = set(worker.executing) - needed - worker.long_running
@@ -338,7 +347,7 @@ def _question(keys):
                     reasons[f"{name} is busy with other tasks."] = 0.0
         return {"at work": is_at_work, "reasons": reasons}
 
-    return {"function": look, "keys": keys, "silent_after": SAY_SECONDS}
+    return {"function": look, "keys": keys, "asked": asked, "silent_after": SAY_SECONDS}
 
 
 def wait_until_done(

@@ -288,7 +288,7 @@ def _warn_unrepeated(raised: Mapping[str, Sequence[bool]]) -> None:
                 f"Fitting all candidates together raised {text.rstrip('.')}. None of them "
                 "raises it alone, so they are fitted one by one, which is slower.",
                 RuntimeWarning,
-                stacklevel=3,
+                stacklevel=level_of_user(),
             )
 
 

@@ -12,6 +12,7 @@ from gpuml._settings.config import current_settings, get_config
 from gpuml._settings.progress import progress_bar
 from gpuml._sklearn import _num_samples
 from gpuml.data import AnySplit, Folds, NeedsAllRows, UnfittableSplits
+from gpuml.exceptions import level_of_user
 from gpuml.extending import MultifitEstimator, Stack
 from gpuml.model_selection.candidates import (
     NOTHING,
@@ -296,7 +297,7 @@ class Evaluator:
                 f"Fitting all candidates together raised {text}. They are fitted one by one, which "
                 "takes longer.",
                 RuntimeWarning,
-                stacklevel=3,
+                stacklevel=level_of_user(),
             )
         # Divided rows cannot provide everything; that is no error.
         return Refusal(text, raised=not told and not isinstance(error, NeedsAllRows))

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuml._sklearn import _insert_error_scores
+from gpuml.exceptions import level_of_user
 
 # Fields of results that scikit-learn and cluster searches make columns of.
 COLUMNS = ("fit_error", "test_scores", "train_scores", "fit_time", "score_time", "worker", "device")
@@ -77,7 +78,7 @@ def show_left(search: Any, left: Left) -> None:
     for name in fitted:
         delattr(search, name)
     vars(search).update(left.attributes)
-    warnings.warn(left.text, RuntimeWarning, stacklevel=4)
+    warnings.warn(left.text, RuntimeWarning, stacklevel=level_of_user())
 
 
 def _words(n_known, n_all, n_kept, n_in_part, missing: Sequence[Mapping[str, Any]]) -> str:

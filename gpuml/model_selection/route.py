@@ -20,6 +20,7 @@ from gpuml._sklearn import (
     make_constraint,
     validate_parameter_constraints,
 )
+from gpuml.exceptions import level_of_user
 from gpuml.extending import MultifitEstimator
 from gpuml.model_selection.behind import Behind, search_in
 from gpuml.model_selection.candidates import (
@@ -239,7 +240,7 @@ def warn_of_unused(estimator: Any, candidates: Sequence[Mapping[str, Any]]) -> N
         warnings.warn(
             f"{words}. Until you do, its candidates are fitted one by one.",
             RuntimeWarning,
-            stacklevel=2,
+            stacklevel=level_of_user(),
         )
 
 

@@ -120,12 +120,10 @@ def twin(future: Future) -> Future:
 
 def read_rows(x: Any, name: str = "X", *, numeric: bool = True) -> Source:
     """Recognise the user's X; with `numeric=False` any sequence will do."""
-    source = _remote(x, name)
-    if source is None:
-        source = _local_matrix(x, name) if numeric else _local(x)
+    source = _remote(x, name) or (_local_matrix(x, name) if numeric else _local(x))
     if numeric:
         check_matrix(source.facts)
-    return source.to_backend() if isinstance(source, LocalRows) else source
+    return source
 
 
 def read_column(x: Any, name: str) -> Source:
@@ -138,7 +136,7 @@ def read_column(x: Any, name: str) -> Source:
             raise ValueError(f"{name} should be a 1d array, got an array of shape () instead.")
         source = _local(rows)
     check_column(source.facts, name)
-    return source.to_backend() if isinstance(source, LocalRows) else source
+    return source
 
 
 def check_matrix(facts: Facts) -> None:
@@ -214,7 +212,7 @@ def _local_matrix(x, name):
 
 def _local(x):
     block = x if blocks.is_frame(x) else blocks.as_rows(x)
-    return LocalRows(block, blocks.describe(block))
+    return LocalRows(block, blocks.describe(block)).to_backend()
 
 
 def _nbytes(block):

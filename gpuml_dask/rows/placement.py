@@ -18,6 +18,7 @@ from sklearn.utils import check_consistent_length
 
 from gpuml import get_config
 from gpuml._persistence.tokens import token_of
+from gpuml.exceptions import level_of_user
 from gpuml_dask.client import HOW_TO_CONNECT, current_client, thread_lent
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.planning.plan import DIVIDED_FROM_BYTES, room_for_rows
@@ -366,7 +367,7 @@ def _room(client, source, memory):
     """Bytes of chunks of a collection that stay on workers."""
     asked = dask.config.get(MEMORY) if memory in ("auto", ALL) else memory
     if asked is not None and (memory == ALL or not is_matrix(source.facts)):
-        warnings.warn(NOT_IN_PASSES, UserWarning, stacklevel=2)
+        warnings.warn(NOT_IN_PASSES, UserWarning, stacklevel=level_of_user())
     if memory == ALL:
         return math.inf
     if asked is None and (source.facts.n_bytes or 0) < DIVIDED_FROM_BYTES:

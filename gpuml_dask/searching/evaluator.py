@@ -11,6 +11,7 @@ import sklearn
 
 import gpuml
 from gpuml.data import AnySplit
+from gpuml.exceptions import level_of_user
 from gpuml.model_selection.candidates import Plan, Step, refusal_of, tell_gathered, tell_unrepeated
 from gpuml.model_selection.evaluate import Job, Results, progress_bar
 from gpuml.model_selection.grown import Grown, why_rounds_anew
@@ -100,7 +101,7 @@ class ClusterEvaluator:
             print(plan)
         if plan.mode != "whole":
             if self.on.fit_timeout is not None:
-                warnings.warn(NO_LIMIT, UserWarning, stacklevel=2)
+                warnings.warn(NO_LIMIT, UserWarning, stacklevel=level_of_user())
             groups = self._fit_by_rows(round_, groups)
             tell_gathered(round_.refused, round_.table, byte_text(plan.n_bytes))
         self._run_round(round_, groups)
@@ -189,9 +190,7 @@ class ClusterEvaluator:
         enabled = gpuml.get_config()["progress"]
 
         def more(n_threads, n_running):
-            units = round_.more(n_threads, n_running)
-            self._note(units)
-            return units
+            return self._note(round_.more(n_threads, n_running))
 
         with (
             progress_bar(round_.n_fits, text, enabled=enabled) as bar,
@@ -211,6 +210,7 @@ class ClusterEvaluator:
     def _note(self, units):
         n_before = len(self.names)
         self.names += [f"{u.title} {u.label} #{i}" for i, u in enumerate(units, n_before + 1)]
+        return units
 
     def _tell(self, done):
         if isinstance(done, Done):

@@ -288,22 +288,12 @@ class ClusterSearch(OnePassSearch):
             return score_there(client, self, X, y, params)
 
     predict = _of_best("predict", "Predictions of the best model; lazy for dask collections.")
-    predict_proba = _of_best(
-        "predict_proba", "Class probabilities from the best model; see `predict`."
-    )
-    predict_log_proba = _of_best(
-        "predict_log_proba", "Log-probabilities of the classes; see `predict`."
-    )
-    decision_function = _of_best(
-        "decision_function", "Decision values of the best model; see `predict`."
-    )
+    predict_proba = _of_best("predict_proba", "Class probabilities of this model; see `predict`.")
+    predict_log_proba = _of_best("predict_log_proba", "Their logarithms; see `predict`.")
+    decision_function = _of_best("decision_function", "Decision values; see `predict`.")
     transform = _of_best("transform", "Rows transformed by the best model; see `predict`.")
-    inverse_transform = _of_best(
-        "inverse_transform", "The inverse of `transform` of the best model; see `predict`."
-    )
-    score_samples = _of_best(
-        "score_samples", "Scores of single rows by the best model; see `predict`."
-    )
+    inverse_transform = _of_best("inverse_transform", "The inverse of `transform`; see `predict`.")
+    score_samples = _of_best("score_samples", "Scores of single rows; see `predict`.")
 
 
 def _address(client):

@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from contextlib import suppress
+from functools import partial
 from pkgutil import resolve_name
 from types import SimpleNamespace
 
@@ -29,6 +30,7 @@ import gpuml_dask.impute
 import gpuml_dask.linear_model
 import gpuml_dask.naive_bayes
 from gpuml.compose import ColumnTransformer
+from gpuml.exceptions import GatheredWarning
 from gpuml.impute import SimpleImputer
 from gpuml.linear_model import LogisticRegression, Ridge
 from gpuml.model_selection import GridSearchCV as OneDevice
@@ -342,8 +344,12 @@ def test_an_interrupted_search_leaves_scores_and_nothing_on_workers(interruptibl
     interrupt = threading.Thread(target=_stop_after_some_fits, args=(search, over))
     interrupt.start()
     try:
-        with pytest.warns(RuntimeWarning, match="of 100 fits"), pytest.raises(KeyboardInterrupt):
+        with (
+            pytest.warns(RuntimeWarning, match="of 100 fits") as told,
+            pytest.raises(KeyboardInterrupt),
+        ):
             search.fit(*rows)
+        assert {each.filename for each in told if "of 100 fits" in str(each.message)} == {__file__}
     finally:  # a signal that comes later would end the whole run
         over.set()
         interrupt.join()
@@ -516,6 +522,26 @@ def test_killed_workers_change_no_score_of_a_table_by_rows(
     np.testing.assert_allclose(found, known, rtol=1e-9)
 
 
+@pytest.mark.parametrize("way", ["one by one", "rows divided"])
+def test_a_worker_that_is_asked_for_by_name_does_its_work_under_a_new_address(
+    fragile, client, rows, way
+):
+    estimator, grid = SEARCHES[way] if way in SEARCHES else BY_ROWS["ridge"]
+    name, nanny = next(iter(fragile.workers.items()))
+    before = nanny.worker_address
+    search = GridSearchCV(estimator, grid, cv=3, client=client, workers=[name])
+    with dask.config.set(PIECES if way == "rows divided" else {}):
+        expected = clone(search).set_params(workers=None).fit(*in_form("dask", *rows))
+        killing = partial(kill, fragile, before.__eq__)
+        fit_meanwhile(search, *in_form("dask", *rows), killing, [0.3])
+    assert nanny.worker_address != before
+    assert_same_scores(search, expected)
+    assert set(", ".join(search.cv_results_["worker"]).split(", ")) <= {
+        before,
+        nanny.worker_address,
+    }
+
+
 def held_alone(client, seconds=60):
     """A chunk of X that one worker holds, and its address: a busy machine places it late."""
     until = time.monotonic() + seconds
@@ -601,6 +627,7 @@ def test_a_model_that_ends_processes_by_rows_is_found_out(client, rows, quick_bl
     search = GridSearchCV(model, {"alpha": [1.0, 2.0]}, cv=2, client=client)
     with (
         dask.config.set(PIECES),
+        pytest.warns(GatheredWarning, match=r"\(2 of 2\): Workers died whenever"),
         pytest.raises(ValueError, match=r"All the 4 fits failed(.|\n)*'alpha': 2\.0"),
     ):
         search.fit(*rows)
