@@ -245,7 +245,9 @@ def tell_unrepeated(
     _warn_unrepeated(raised)
 
 
-def tell_gathered(refused: Mapping[int, Refusal], results: Mapping[int, Any], amount: str) -> None:
+def tell_gathered(
+    refused: Mapping[int, Refusal], results: Mapping[int, Any], amount: str, otherwise: str
+) -> None:
     """Warn about candidates that bring all rows together where others leave them divided.
 
     Parameters
@@ -256,12 +258,14 @@ def tell_gathered(refused: Mapping[int, Refusal], results: Mapping[int, Any], am
         By candidate, empty for those that are still to be fitted.
     amount : str
         What comes together, in readable units.
+    otherwise : str
+        Why, if no candidate was refused.
     """
     left = [refused.get(candidate, NOTHING) for candidate, found in results.items() if not found]
     if left:
         reasons = dict.fromkeys(each.reason for each in left if each.reason)
         found = (each.removeprefix(f"{NeedsAllRows.__name__}: ").rstrip(".") for each in reasons)
-        why = ". ".join(found)
+        why = ". ".join(found) or otherwise
         warnings.warn(
             f"Rows are divided, but all of them ({amount}) go to each worker that fits some of the "
             f"candidates ({len(left)} of {len(results)}): {why}. If no worker has room for them, "

@@ -33,11 +33,11 @@ class Plan:
     mode: Mode
     why: str
     n_bytes: int
+    gathers: bool = False  # rows that the rule would leave divided, as they are
 
     def __str__(self):
-        where = "divided over the workers"
-        if self.mode == "whole":
-            where = "all of them on each worker that works"
+        is_whole = self.mode == "whole"
+        where = "all of them on each worker that works" if is_whole else "divided over the workers"
         return f"{byte_text(self.n_bytes)} of rows, {where} ({self.why})"
 
 
@@ -49,6 +49,7 @@ def make_plan(
     some_whole: bool = False,
     asked: Mode | None = None,
     unread: str | None = None,
+    divided: bool = False,
 ) -> Plan:
     """Decide where the rows of a round are.
 
@@ -56,7 +57,7 @@ def make_plan(
     candidates that sums over rows are enough for. `some_whole`: other candidates need all rows in
     one place besides. `asked` takes the place of the rule, but "rows" has no effect where nothing
     is divisible. `unread` says which rows are computed again in each pass; such rows are always
-    divided where possible. A ValueError is raised if rows do not fit where they are needed.
+    divided where possible. `divided`: rows are, in chunks. A ValueError is raised if they do not fit.
 
     >>> print(make_plan(10**6, [10**9] * 4, divisible=True))
     1 MB of rows, all of them on each worker that works (rows of less than 64 MiB)
@@ -88,7 +89,7 @@ def make_plan(
             "done with rows divided needs all of them in one place. Add workers, or workers with "
             "more memory, or use fewer rows or float32."
         )
-    return Plan(wanted, why, n_bytes)
+    return Plan(wanted, why, n_bytes, divided and large and not divisible and asked != "whole")
 
 
 def has_gpu(worker: Mapping[str, Any]) -> bool:

@@ -182,6 +182,7 @@ def plan_for(
         some_whole=n_alone > 0,
         asked=dask.config.get(ASKED_PLAN),
         unread=_unread(job),
+        divided=isinstance(job.X, Placed) and len(job.X.rows.sizes) > 1,
     )
     return plan if needs_all is None else replace(plan, why=f"{plan.why}: {needs_all}")
 

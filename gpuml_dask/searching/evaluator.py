@@ -103,7 +103,8 @@ class ClusterEvaluator:
             if self.on.fit_timeout is not None:
                 warnings.warn(NO_LIMIT, UserWarning, stacklevel=level_of_user())
             groups = self._fit_by_rows(round_, groups)
-            tell_gathered(round_.refused, round_.table, byte_text(plan.n_bytes))
+        if plan.mode != "whole" or plan.gathers:
+            tell_gathered(round_.refused, round_.table, byte_text(plan.n_bytes), plan.why)
         self._run_round(round_, groups)
         self._params.update(round_.params)
         self._groups.update(round_.groups)

@@ -20,6 +20,7 @@ from gpuml.linear_model import LogisticRegression, PoissonRegressor, Ridge
 from gpuml.model_selection import GridSearchCV as SearchHere
 from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.one_by_one import Task
+from gpuml.neighbors import KNeighborsClassifier
 from gpuml.pipeline import make_pipeline
 from gpuml.preprocessing import MinMaxScaler, OneHotEncoder, OrdinalEncoder, StandardScaler
 from gpuml.protocol import Group
@@ -281,6 +282,24 @@ def test_large_tables_are_divided_by_themselves(client, monkeypatch, capsys):
     there.fit(*lazy)
     assert "divided over the workers (rows of 64 MiB or more)" in capsys.readouterr().out
     assert "rows divided" in str(there.plan_)
+
+
+def test_large_rows_that_have_to_come_together_are_told(client, monkeypatch):
+    monkeypatch.setattr("gpuml_dask.planning.plan.DIVIDED_FROM_BYTES", 1000)
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(N, 4)), rng.integers(0, 2, N)
+    lazy = da.from_array(X, chunks=(50, 4)), da.from_array(y, chunks=50)
+    grid = {"n_neighbors": [1, 3, 5]}
+    search = GridSearchCV(KNeighborsClassifier(), grid, client=client, cv=3)
+    with pytest.warns(GatheredWarning, match=r"\(3 of 3\): .*KNeighborsClassifier") as told:
+        search.fit(*lazy)
+    assert [each.filename for each in told] == [__file__]
+    here = SearchHere(KNeighborsClassifier(), grid, cv=3).fit(X, y)
+    for model in (search, search.fit(X, y)):  # rows of this process are sent, silently
+        found, expected = (m.cv_results_["mean_test_score"] for m in (model, here))
+        np.testing.assert_array_equal(found, expected)
+    with dask.config.set({"gpuml.plan": "whole"}):
+        search.fit(*lazy)
 
 
 def test_too_many_levels_are_left_to_one_worker(client, by_rows):
