@@ -57,7 +57,7 @@ def make_plan(
     candidates that sums over rows are enough for. `some_whole`: other candidates need all rows in
     one place besides. `asked` takes the place of the rule, but "rows" has no effect where nothing
     is divisible. `unread` says which rows are computed again in each pass; such rows are always
-    divided where possible. `divided`: rows are, in chunks. A ValueError is raised if they do not fit.
+    divided where possible. `divided`: in chunks already. A ValueError is raised if rows do not fit.
 
     >>> print(make_plan(10**6, [10**9] * 4, divisible=True))
     1 MB of rows, all of them on each worker that works (rows of less than 64 MiB)
