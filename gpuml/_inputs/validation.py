@@ -277,7 +277,7 @@ def check_rows(
         finite = "allow-nan" if allow_nan and finite_X else finite_X
         kept = keep_dtype and isinstance(X, np.ndarray) and X.dtype.kind in "iub"
         if dtype == "numeric" and not kept:
-            dtype = _of_strings_too(estimator, reset)
+            dtype = _of_strings_too(estimator, X, reset)
         with naming_columns(estimator, X):
             X = validate_data(estimator, X, reset=reset, ensure_all_finite=finite, dtype=dtype)
             return X if keep_dtype else host_floats(X)
@@ -288,9 +288,14 @@ def check_rows(
     return X
 
 
-def _of_strings_too(estimator, reset):
+def _of_strings_too(estimator, X, reset):
     where = getattr(estimator, "_numeric_strings", "nowhere")
-    return FLOATS if where in ("everywhere", "fit" if reset else "") else "numeric"
+    if where not in ("everywhere", "fit" if reset else ""):
+        return "numeric"
+    # Of polars' numbers scikit-learn does not see that they are float32 already.
+    dtypes = getattr(X, "dtypes", None)
+    numbers = isinstance(dtypes, list) and all(each.is_numeric() for each in dtypes)
+    return "numeric" if numbers else FLOATS
 
 
 def check_images(
