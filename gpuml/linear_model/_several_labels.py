@@ -5,10 +5,12 @@ from typing import Any, Self
 import numpy as np
 from scipy import sparse
 from sklearn.preprocessing import LabelBinarizer
+from sklearn.utils import check_consistent_length
 from sklearn.utils.class_weight import compute_sample_weight
 
-from gpuml._arrays import Array, as_array, is_foreign, namespace, to_host
-from gpuml._inputs.validation import unchanged_on_error
+from gpuml._arrays import Array, as_array, is_foreign, is_sparse, namespace, to_host
+from gpuml._inputs.csr import check_csr
+from gpuml._inputs.validation import check_rows, unchanged_on_error
 from gpuml._sklearn import _check_sample_weight
 from gpuml.linear_model._classifier import LinearClassifier
 
@@ -44,7 +46,13 @@ class SeveralLabels(LinearClassifier):
     def _fit_labels(self, regressor: Any, X: Any, y: Any, sample_weight: Any) -> Self:
         """Take over the fitted attributes of a regressor of ours with the same parameters."""
         with unchanged_on_error(self):
-            y = as_array(y)
+            # Checked for this class, whose name errors say and whose names of features they are.
+            X, y = as_array(X), as_array(y)
+            if is_sparse(X):
+                X = check_csr(self, X, reset=True, floats=True)
+            else:
+                X = check_rows(self, X, reset=True)
+            check_consistent_length(X, y)
             y = to_host(y) if is_foreign(y) else y
             binarizer = LabelBinarizer(neg_label=-1)
             Y = binarizer.fit_transform(y)

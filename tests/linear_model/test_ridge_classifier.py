@@ -1,13 +1,14 @@
 """RidgeClassifier against scikit-learn, its laws, and searches over it."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn.linear_model as sk
 from scipy import sparse
 from sklearn.model_selection import GridSearchCV as SkGridSearchCV
 from sklearn.model_selection import KFold, ShuffleSplit, StratifiedKFold
 
-from gpuml import set_config
+from gpuml import linear_model, set_config
 from gpuml._arrays import place_of
 from gpuml.linear_model import RidgeClassifier, RidgeClassifierCV
 from gpuml.model_selection import GridSearchCV
@@ -182,6 +183,24 @@ def test_several_labels_are_those_of_scikit_learn_wherever_rows_are(name, option
     alone = kinds[0]().fit(X, Y).predict(X)
     if name == "RidgeClassifier":  # which chooses no alpha for each label
         np.testing.assert_array_equal(library.to_numpy(there.predict(library.asarray(X))), alone)
+
+
+@pytest.mark.parametrize("name", ["RidgeClassifier", "RidgeClassifierCV"])
+def test_rows_of_several_labels_are_checked_as_those_of_single_ones(name, rng):
+    X, y, _ = problem(rng)
+    Y = np.stack([y == 0, y == 1], axis=1).astype(int)
+    ours, theirs = (getattr(module, name)() for module in (linear_model, sk))
+    names = pd.DataFrame(X).add_prefix("x")
+    assert list(ours.fit(names, Y).feature_names_in_) == list(names.columns)
+    for bad in (X[:0], X[:, :0], np.where(X > 0, np.nan, X), X.astype(str)):
+        for model in (ours, theirs):
+            with pytest.raises(ValueError, match=rf"{name}\b|not compatible|convert|numeric"):
+                model.fit(bad, Y[: len(bad)])
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        ours.fit(X, Y[:-1])
+    # A failed fit changes nothing, and one to an array leaves no names of columns.
+    assert list(ours.feature_names_in_) == list(names.columns)
+    assert not hasattr(ours.fit(X, Y), "feature_names_in_")
 
 
 @pytest.mark.parametrize("y_is_sparse", [False, True])
