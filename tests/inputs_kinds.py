@@ -276,8 +276,8 @@ SPARSE_ON_GPU = {
     **dict.fromkeys(["CCA", "PLSCanonical", "PLSRegression"], "ValueError"),
     **dict.fromkeys(["ElasticNet", "ElasticNetCV", "Lasso", "LassoCV", "RidgeCV"], "ValueError"),
     **dict.fromkeys(["KernelRidge", "LinearRegression", "RidgeClassifier"], "ValueError"),
-    **dict.fromkeys(["LogisticRegressionCV", "Pipeline"], "TypeError"),
-    **dict.fromkeys(["Normalizer", "PolynomialFeatures", *ENCODERS], "TypeError"),
+    "LogisticRegressionCV": "ValueError",
+    **dict.fromkeys(["Normalizer", "Pipeline", "PolynomialFeatures", *ENCODERS], "TypeError"),
     **dict.fromkeys(
         ["Binarizer", "KBinsDiscretizer", "MissingIndicator", "RobustScaler", "SplineTransformer"],
         "TypeError",

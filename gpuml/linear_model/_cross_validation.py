@@ -82,11 +82,12 @@ def host_targets(
 ) -> Iterator[tuple[Any, Any]]:
     """`y` and `sample_weight` in CPU memory, where X must be already, for scikit-learn's fit."""
     if is_foreign(X) or is_cupyx_sparse(X):
-        place = place_of(X.data if is_cupyx_sparse(X) else X)
+        on_gpu = is_cupyx_sparse(X)
+        place = place_of(X.data if on_gpu else X)
+        what = "X.get()" if on_gpu else "NumPy arrays (cupy.asnumpy(X), X.cpu().numpy())"
         raise ValueError(
             f"{type(estimator).__name__} with {reason} runs scikit-learn's solver, which needs "
-            f"data in CPU memory, and got X in {place}. Pass NumPy arrays (cupy.asnumpy(X), "
-            f"X.cpu().numpy()), or use other parameters."
+            f"data in CPU memory, and got X in {place}. Pass {what}, or use other parameters."
         )
     y, sample_weight = as_array(y), as_array(sample_weight)
     with naming_columns(estimator, X):
