@@ -328,10 +328,14 @@ SCENARIOS["device_quantile"] = replace(
 SCENARIOS["device_kernel_ridge"] = replace(
     SCENARIOS["device_kernel_ridge"], theirs=of_cuml("KernelRidge", kernel="rbf"), n=10_000
 )
-for name in ("device_neighbours", "device_neighbours_tree", "device_neighbours_mean"):
+for name, p in (("", 50), ("_tree", 16), ("_mean", 50)):
     # All pairs of rows are compared, on few features too.
+    name = f"device_neighbours{name}"
     cuml = {"cuml": "cuml.neighbors"}
-    SCENARIOS[name] = replace(SCENARIOS[name], n=200_000, others=cuml)
+    SCENARIOS[name] = replace(SCENARIOS[name], n=100_000, p=p, others=cuml)
+SCENARIOS["device_neighbours_million"] = replace(
+    SCENARIOS["device_neighbours"], n=1_000_000, others={}
+)
 GROUPS = {
     "cpu": tuple(name for name, each in SCENARIOS.items() if not each.on_device),
     "device": tuple(name for name, each in SCENARIOS.items() if each.on_device),

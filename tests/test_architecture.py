@@ -109,7 +109,12 @@ RULES = {
             "gpuml.solvers.carried",
         ),
         "joblib",
-        *("gpuml.solvers.neighbours", "gpuml.solvers.pair_kernels", "gpuml.solvers.resampled"),
+        *(
+            "gpuml.solvers.nearest",
+            "gpuml.solvers.neighbours",
+            "gpuml.solvers.pair_kernels",
+            "gpuml.solvers.resampled",
+        ),
         "narwhals",
         *("sklearn.base", "sklearn.exceptions", "sklearn.experimental", "sklearn.frozen"),
         "sklearn.get_config",

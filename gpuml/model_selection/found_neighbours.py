@@ -10,11 +10,12 @@ from sklearn.base import is_classifier
 from sklearn.utils import check_array
 from sklearn.utils.extmath import row_norms
 
-from gpuml._arrays import as_array, is_numpy, move, namespace, place_of, to_host
+from gpuml._arrays import as_array, is_cupy, is_numpy, move, namespace, place_of, to_host
 from gpuml._arrays.labels import encode
 from gpuml._arrays.threads import blas_threads
 from gpuml._sklearn import _num_samples
 from gpuml.model_selection.one_fit import shallow
+from gpuml.solvers.nearest import nearest
 from gpuml.solvers.neighbours import Votes, inverse_distances, means, of_neighbours, shares, winners
 
 # Distances that scikit-learn compares through sums of norms and products, and their powers.
@@ -128,8 +129,11 @@ def _by_row(values, ends):
 class Counted:
     """Predictions of rows from their K nearest rows, in any array library."""
 
-    def __init__(self, fitted: Any, y: Any, X: Any):
-        self._distances, self._rows = fitted.kneighbors(X)
+    def __init__(self, fitted: Any, X_train: Any, y: Any, X: Any):
+        found = None
+        if is_cupy(X_train) and is_cupy(X) and fitted.effective_metric_ in ("euclidean", "l2"):
+            found = nearest(X_train, X, fitted.n_neighbors)
+        self._distances, self._rows = fitted.kneighbors(X) if found is None else found
         self._y, self._classifies = as_array(y), is_classifier(fitted)
         self._votes: dict[bool, Votes] = {}
 

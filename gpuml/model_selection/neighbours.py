@@ -220,7 +220,7 @@ class OneQuery(OneFit):
         """The result of the largest query for some rows."""
         if self._on_host:
             return Found(self.fitted, self.X, X)
-        return Counted(self.fitted, self.y, X)
+        return Counted(self.fitted, self.X, self.y, X)
 
 
 class OneRadius(OneQuery):
