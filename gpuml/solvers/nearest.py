@@ -168,8 +168,8 @@ order(const T* train, const T* X, int p, const typename Kept<V>::Key* best, int 
 
 
 @cache
-def _kernels(products: str, dtype: str) -> tuple[Any, Any]:
-    """Of products of one dtype, and rows of another."""
+def _kernels(device: int, products: str, dtype: str) -> tuple[Any, Any]:
+    """Of a GPU, for products of one dtype and rows of another."""
     import cupy
 
     sizes = {"THREADS": THREADS, "LOADS": LOADS, "MOST_KEPT": MOST_KEPT}
@@ -226,7 +226,7 @@ def _searched(train, X, k, frame, products):
 
     (m, p), n = X.shape, len(train)
     kept = min(k + SPARE, n)
-    keep, order = _kernels(products.dtype, train.dtype.name)
+    keep, order = _kernels(train.device.id, products.dtype, train.dtype.name)
     left, lengths = _left(X, frame, products)
     # A key takes twice as much as a product; all bits set are larger than any.
     best = cupy.full((m, kept * 2 * left.itemsize), 255, dtype=np.uint8)
