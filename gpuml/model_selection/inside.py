@@ -8,7 +8,6 @@ import numpy as np
 
 from gpuml._arrays import move, place_of
 from gpuml.data import AnySplit, FoldLabels, LabelledSplit, Rows, Split, count_rows, row_indices
-from gpuml.model_selection.layout import find_layout
 from gpuml.resampling.split import as_rows
 
 
@@ -102,15 +101,56 @@ def _labels_of(splits, n_rows) -> list[tuple[FoldLabels, list[int]]] | None:
         runs = groupby(splits, lambda split: id(split.labels))
         members = [list(run) for _, run in runs]
         return [(run[0].labels, [split.fold for split in run]) for run in members]
-    layout = find_layout(splits, n_rows)
-    if layout is None:
+    labels = fold_labels(splits, n_rows)
+    return None if labels is None else [(labels, list(range(len(splits))))]
+
+
+def fold_labels(splits: Sequence[AnySplit], n_rows: int) -> FoldLabels | None:
+    """Which split holds out each row; None unless each trains on all others, in rising order."""
+    if not all(isinstance(split, Split) for split in splits):
         return None
-    n_folds = len(splits)
-    folds = np.empty(n_rows, dtype=np.uint8 if n_folds < 2**8 else np.int32)
-    order: Any = slice(None) if layout.order is None else layout.order
-    counts = np.diff(layout.bounds)
-    folds[order] = np.arange(n_folds).repeat(counts)
-    return [(FoldLabels(folds, counts), list(range(n_folds)))]
+    counts = np.array([count_rows(split.test) for split in splits])
+    n_train = np.array([count_rows(split.train) for split in splits])
+    if counts.sum() != n_rows or (counts + n_train != n_rows).any():
+        return None
+    dtype = np.uint8 if len(splits) < 2**8 else np.int32
+    folds, held_out = np.empty(n_rows, dtype=dtype), np.zeros(n_rows, dtype=bool)
+    for fold, split in enumerate(splits):
+        for run in _nonempty(split.test):
+            folds[run], held_out[run] = fold, True
+    # As many rows as there are and none left out, so no row is held out twice.
+    others = (_trains_on_the_rest(split, fold, folds) for fold, split in enumerate(splits))
+    return FoldLabels(folds, counts) if held_out.all() and all(others) else None
+
+
+def _trains_on_the_rest(split, fold, folds):
+    """Whether a split, whose sizes were checked, has rising rows and trains on the other folds."""
+    return (
+        _rises(split.test)
+        and _rises(split.train)
+        and (all((folds[run] != fold).all() for run in _nonempty(split.train)))
+    )
+
+
+def _rises(rows):
+    last = -1
+    for run in _nonempty(rows):
+        first, end, rises = _span(run)
+        if first <= last or not rises:
+            return False
+        last = end
+    return True
+
+
+def _span(run):
+    if isinstance(run, slice):
+        return run.start, run.stop - 1, True
+    return run[0], run[-1], bool((np.diff(run) > 0).all())
+
+
+def _nonempty(rows):
+    """Parts of rows as NumPy index, without empty ones."""
+    return [run for run in (rows if isinstance(rows, tuple) else (rows,)) if count_rows(run)]
 
 
 def _spread(labels: FoldLabels, rows: Rows, n_rows: int) -> FoldLabels:

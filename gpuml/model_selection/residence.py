@@ -8,13 +8,10 @@ Rows move at most once for all fits of a search, and only where this helps:
   stay as they are, so that the estimator sees the names; so do rows that joblib is going to send
   to workers with devices of their own.
 
-Wherever rows came from or went to a device, and splits are those of a K-fold, they are laid out
-once so that every fold is a view (see `layout`). Training rows are then in another order than the
-splitter's, which an estimator that draws rows at random notices. So rows that are in CPU memory
-and stay there are gathered once for each split instead, in the splitter's order: all estimators
-then give bit for bit what they give in scikit-learn's search.
+Folds are gathered in the splitter's order, once for all candidates: estimators that draw rows, or
+split them once more, give what they give in scikit-learn's search, wherever the rows are.
 
-A view of NumPy memory is read-only. Device arrays cannot be: an estimator that writes to its X in
+A fold of NumPy memory is read-only. Device arrays cannot be: an estimator that writes to its X in
 place (which scikit-learn's conventions do not allow) spoils the rows for all fits that follow.
 """
 
@@ -34,7 +31,6 @@ from gpuml._arrays import (
     as_array,
     compute_place,
     fits,
-    free_bytes,
     is_array,
     is_cupyx_sparse,
     is_foreign,
@@ -45,20 +41,13 @@ from gpuml._arrays import (
 )
 from gpuml._settings.config import current_settings
 from gpuml._sklearn import _MultimetricScorer, _num_samples, _PassthroughScorer
-from gpuml.data import AnySplit, Rows
+from gpuml.data import AnySplit, shared_labels
 from gpuml.extending import Extension
 from gpuml.metrics.scorer import get_scorer
-from gpuml.model_selection.layout import Layout, find_layout
-from gpuml.model_selection.one_by_one import Task, rows_of
-
-# Shares of the free memory that ordered rows may take: as a ring, or once with the largest training
-# set beside them. The fits need the rest.
-RING_SHARE = 1 / 3
-ONCE_SHARE = 1 / 2
+from gpuml.model_selection.inside import fold_labels
+from gpuml.model_selection.one_by_one import Task
 
 GATHERED = "folds gathered once each"
-VIEWS = "views of rows sorted once"
-JOINED = "two views joined for each split of rows sorted once"
 
 
 @dataclass(frozen=True)
@@ -68,18 +57,16 @@ class Residence:
     Attributes
     ----------
     X, y : array-like
-        The user's own, or laid out: then rows have other numbers, and some may be there twice.
+        The user's own, or moved.
     splits : sequence of splits
-        Of those rows.
     task : Task
-        With parameters that have one value a row in the same order.
+        With parameters at the same place.
     place : str
         Where the rows are, such as "cupy:cuda:0".
     route : str
         How folds come about, in words for a plan.
     refit : tuple (X, y, fit_params) or None
-        Rows for the model of all rows; what was brought to a device is in the order of the layout.
-        None is the user's own.
+        Rows for the model of all rows; None is the user's own.
     """
 
     X: Any
@@ -117,7 +104,7 @@ class Residences:
         self._moved: dict[str, Residence] = {}
 
     def with_splits(self, splits: Sequence[AnySplit]) -> "Residences":
-        """The same rows with other splits; both share moved rows that are not reordered."""
+        """The same rows with other splits; both share what was moved."""
         other = copy(self)
         other._given, other._known = replace(self._given, splits=splits), {}
         return other
@@ -152,25 +139,14 @@ class Residences:
         given = self._given
         if place is None:
             foreign = is_foreign(given.X) and not self._pairwise
-            return _laid_out(_scored_there(given)) if foreign else given
-        known = self._moved.get(str(place)) or replace(_moved(given, place), place=str(place))
-        moved = replace(known, splits=given.splits)
-        if place.is_host:
-            # Rows that were in CPU memory from the start stay in the splitter's order.
-            rows = self._in_order(place, moved) if is_foreign(given.X) else moved
-            refit = moved.X, moved.y, moved.task.fit_params
-            return replace(rows, route=f"on a copy in CPU memory, {rows.route}", refit=refit)
-        rows = self._in_order(place, _scored_there(moved))
-        # Not the moved rows: they would be in GPU memory twice.
-        refit = _first(rows, _num_samples(given.X))
-        return replace(rows, route=f"copied there once, {rows.route}", refit=refit)
-
-    def _in_order(self, place, moved):
-        """Rows ordered for their splits; rows that keep their order serve other splits too."""
-        rows = _laid_out(moved)
-        if rows is moved:
-            self._moved[str(place)] = moved
-        return rows
+            return _on_device(given) if foreign else given
+        if str(place) not in self._moved:
+            self._moved[str(place)] = replace(_moved(given, place), place=str(place))
+        moved = replace(self._moved[str(place)], splits=given.splits)
+        rows = moved if place.is_host else _on_device(moved)
+        how = "on a copy in CPU memory" if place.is_host else "copied there once"
+        refit = moved.X, moved.y, moved.task.fit_params
+        return replace(rows, route=f"{how}, {rows.route}", refit=refit)
 
 
 # ---------------------------------------------------------------- what estimators take
@@ -288,7 +264,7 @@ def _fits_are_sent_away():
     return not getattr(backend, "supports_sharedmem", False) and not isinstance(backend, here)
 
 
-# ---------------------------------------------------------------- moving and laying out
+# ---------------------------------------------------------------- moving
 
 
 def _moved(rows: Residence, place: Place) -> Residence:
@@ -309,41 +285,6 @@ def _moved(rows: Residence, place: Place) -> Residence:
     return _mapped(rows, moved)
 
 
-def _laid_out(rows: Residence) -> Residence:
-    """Rows in an order in which splits are views, if there is one and memory allows it."""
-    n_rows = _num_samples(rows.X)
-    layout = find_layout(rows.splits, n_rows)
-    if layout is None or (ring := _choose(layout, rows)) is None:
-        return rows
-    known: dict[int, Any] = {}
-    order: dict[str, Rows] = {}
-
-    def laid_out(x):
-        if not has_rows(x, n_rows):
-            return x
-        place = place_of(x) if is_array(x) else HOST
-        if str(place) not in order:
-            order[str(place)] = layout.at(place).rows(ring=ring)
-        if id(x) not in known:
-            known[id(x)] = rows_of(x, order[str(place)])
-        return known[id(x)]
-
-    views = ring or len(rows.splits) == 2
-    out = replace(rows, splits=layout.splits(ring=ring), route=VIEWS if views else JOINED)
-    return _mapped(out, laid_out)
-
-
-def _choose(layout: Layout, rows: Residence) -> bool | None:
-    """Whether to order rows as a ring (True) or once (False); None if memory allows neither."""
-    n_rows = layout.n_rows
-    row_bytes = sum(nbytes(x) for x in _arrays_of(rows) if has_rows(x, n_rows)) / n_rows
-    free = free_bytes(place_of(rows.X))
-    if row_bytes * (n_rows + layout.n_repeated) <= RING_SHARE * free:
-        return True
-    copied = 0 if layout.order is None else n_rows
-    return False if row_bytes * (copied + layout.largest_part) <= ONCE_SHARE * free else None
-
-
 def _arrays_of(rows: Residence) -> list:
     """Arrays among X, y and the parameters, each once."""
     task = rows.task
@@ -362,17 +303,6 @@ def has_rows(x, n_rows):
 def _mapped(rows, change):
     task = rows.task.with_values(change)
     return replace(rows, X=change(rows.X), y=change(rows.y), task=task)
-
-
-def _first(rows: Residence, n_rows: int) -> tuple:
-    """X, y and parameters of the first rows of a layout: all rows, each once."""
-    laid_out = _num_samples(rows.X)
-
-    def first(x):
-        return rows_of(x, slice(0, n_rows)) if has_rows(x, laid_out) else x
-
-    params = {name: first(value) for name, value in rows.task.fit_params.items()}
-    return first(rows.X), first(rows.y), params
 
 
 # ---------------------------------------------------------------- scores
@@ -401,13 +331,30 @@ class _OwnScore(_PassthroughScorer):
         return scorer(estimator, *args, **kwargs)
 
 
-def _scored_there(rows: Residence) -> Residence:
-    """The task with scorers that accept arrays on a device."""
+def _on_device(rows: Residence) -> Residence:
+    """With scorers that accept arrays on a device, and a label a row there instead of its index."""
     scorer = rows.task.scorer
     if isinstance(scorer, _MultimetricScorer):
         each = {name: _of_any_library(one) for name, one in scorer._scorers.items()}
         scorer = _MultimetricScorer(scorers=each, raise_exc=scorer._raise_exc)
-    return replace(rows, task=replace(rows.task, scorer=_of_any_library(scorer)))
+    task = replace(rows.task, scorer=_of_any_library(scorer))
+    splits = _labelled_there(rows.splits, _num_samples(rows.X), place_of(rows.X))
+    return replace(rows, splits=splits, task=task)
+
+
+def _labelled_there(splits, n_rows, place):
+    """Splits that hold out every row once, with labels at a place; others are as they were."""
+    if all(isinstance(split.test, slice) for split in splits):
+        return splits
+    if shared_labels(splits) is None:
+        labels = fold_labels(splits, n_rows)
+        splits = splits if labels is None else labels.splits()
+    labels = shared_labels(splits)
+    if labels is None:
+        return splits
+    folds = move(labels.folds, place)
+    there = labels if folds is labels.folds else replace(labels, folds=folds)
+    return [replace(split, labels=there) for split in splits]
 
 
 def _of_any_library(scorer):
