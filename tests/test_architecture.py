@@ -26,7 +26,7 @@ MODELS = (
 )
 AROUND = (
     *(*ARRAYS, "gpuml._persistence", "gpuml._sklearn", "gpuml.linear_model"),
-    *("gpuml.model_selection", "sklearn"),
+    *("gpuml.metrics", "gpuml.model_selection", "sklearn"),
 )
 RULES = {
     "gpuml": (

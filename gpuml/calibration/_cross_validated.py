@@ -11,6 +11,7 @@ from sklearn.preprocessing import LabelEncoder
 from gpuml._arrays import as_array, is_foreign
 from gpuml._persistence.travel import Travels
 from gpuml._sklearn import _fit_context, _num_samples, _routing_enabled
+from gpuml.metrics.own_scores import ScoredByAccuracy
 from gpuml.model_selection.numbered import (
     Numbered,
     Rehearsed,
@@ -27,7 +28,7 @@ from gpuml.model_selection.parts import (
 from gpuml.svm import LinearSVC
 
 
-class CalibratedClassifierCV(Travels, sk.CalibratedClassifierCV):
+class CalibratedClassifierCV(Travels, ScoredByAccuracy, sk.CalibratedClassifierCV):
     r"""Probabilities of a classifier, calibrated on rows that its models were not fitted to.
 
     A calibrator maps the decision value f of a class to a probability: "sigmoid" is Platt's

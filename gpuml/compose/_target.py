@@ -26,13 +26,13 @@ from gpuml._inputs.validation import check_finite, unchanged_on_error
 from gpuml._persistence.travel import Travels
 from gpuml._sklearn import _fit_context, _routing_enabled
 from gpuml.linear_model import LinearRegression
-from gpuml.metrics.regression import r2_score
+from gpuml.metrics.own_scores import ScoredByR2
 
 # Of numpy.allclose, by which scikit-learn's class judges an inverse.
 RTOL, ATOL = 1e-5, 1e-8
 
 
-class TransformedTargetRegressor(Travels, sk.TransformedTargetRegressor):
+class TransformedTargetRegressor(Travels, ScoredByR2, sk.TransformedTargetRegressor):
     r"""Regression on a transformed target: :math:`g^{-1}(f(X))` with f fitted to X and g(y).
 
     Parameters, attributes and results are those of scikit-learn's class of this name, which does
@@ -172,21 +172,6 @@ class TransformedTargetRegressor(Travels, sk.TransformedTargetRegressor):
 
     def _flat(self, y: Array) -> Array:
         return y[:, 0] if self._training_dim == 1 and y.ndim == 2 and y.shape[1] == 1 else y
-
-    def score(self, X, y, sample_weight=None):
-        """Coefficient of determination of predictions of y, not of g(y).
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
-        sample_weight : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        score : float
-        """
-        return r2_score(y, self.predict(X), sample_weight=sample_weight)
 
     def _get_regressor(self, get_clone=False):
         if self.regressor is not None:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 from gpuml._arrays import as_array, is_foreign, move, namespace, place_of
 from gpuml._persistence.travel import Travels
 from gpuml._sklearn import _check_n_features, _routing_enabled
+from gpuml.metrics.own_scores import ScoredByAccuracy, ScoredByR2
 from gpuml.model_selection.numbered import InCpuMemory, at_rows, in_cpu_memory
 from gpuml.model_selection.parts import (
     Features,
@@ -101,7 +102,7 @@ class _Bagging(Travels):
             yield model, X if np.array_equal(features, every) else columns_of(X, features)
 
 
-class BaggingClassifier(_Bagging, sk.BaggingClassifier):
+class BaggingClassifier(_Bagging, ScoredByAccuracy, sk.BaggingClassifier):
     """Bagging: the mean of classifiers that are fitted to resamples of the rows.
 
     The same `random_state` draws the same resamples as in scikit-learn. gpuml passes a resample as
@@ -283,7 +284,7 @@ def _of_all_classes(said, classes, n_classes):
     return said @ xp.astype(move(spread, place_of(said)), said.dtype)
 
 
-class BaggingRegressor(_Bagging, sk.BaggingRegressor):
+class BaggingRegressor(_Bagging, ScoredByR2, sk.BaggingRegressor):
     """Bagging: the mean of regressors that are fitted to resamples of the rows.
 
     The same `random_state` draws the same resamples as in scikit-learn. gpuml passes a resample as

@@ -14,6 +14,7 @@ from gpuml._arrays import as_array, is_foreign, move, namespace, place_of
 from gpuml._persistence.travel import Travels
 from gpuml._sklearn import _fit_context, _routing_enabled
 from gpuml.linear_model import LogisticRegression, RidgeCV
+from gpuml.metrics.own_scores import ScoredByAccuracy, ScoredByR2
 from gpuml.model_selection.candidates import Plan
 from gpuml.model_selection.numbered import InCpuMemory, Numbered, Rehearsed, ask_parts, numbers_of
 from gpuml.model_selection.parts import host_target, host_value, run_around, taken_apart
@@ -166,7 +167,7 @@ class _Stacking(Travels):
         return self._asked("predict", X, **predict_params)
 
 
-class StackingClassifier(_Stacking, sk.StackingClassifier):
+class StackingClassifier(_Stacking, ScoredByAccuracy, sk.StackingClassifier):
     """Stacking: a final classifier learns from out-of-fold predictions of other models.
 
     If an estimator can be batched, its models of all splits and of all rows are fitted together, as
@@ -276,7 +277,7 @@ class StackingClassifier(_Stacking, sk.StackingClassifier):
         return self._asked("decision_function", X)
 
 
-class StackingRegressor(_Stacking, sk.StackingRegressor):
+class StackingRegressor(_Stacking, ScoredByR2, sk.StackingRegressor):
     """Stacking: a final regressor learns from out-of-fold predictions of other models.
 
     If an estimator can be batched, its models of all splits and of all rows are fitted together, as

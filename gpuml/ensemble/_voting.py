@@ -7,6 +7,7 @@ from sklearn.utils.metaestimators import available_if
 
 from gpuml._arrays import as_array, is_foreign
 from gpuml._persistence.travel import Travels
+from gpuml.metrics.own_scores import ScoredByAccuracy, ScoredByR2
 from gpuml.model_selection.numbered import Numbered, ask_parts
 from gpuml.model_selection.parts import host_target, host_value
 
@@ -72,7 +73,7 @@ class _Voting(Travels):
         return self._asked("transform", X)
 
 
-class VotingClassifier(_Voting, sk.VotingClassifier):
+class VotingClassifier(_Voting, ScoredByAccuracy, sk.VotingClassifier):
     """Majority vote of several classifiers, or the mean of their probabilities.
 
     The models are fitted one by one, because they differ. Data on a device stays there; predictions
@@ -143,7 +144,7 @@ class VotingClassifier(_Voting, sk.VotingClassifier):
         return self._asked("predict_proba", X)
 
 
-class VotingRegressor(_Voting, sk.VotingRegressor):
+class VotingRegressor(_Voting, ScoredByR2, sk.VotingRegressor):
     """The mean of several regressors.
 
     The models are fitted one by one, because they differ. Data on a device stays there; predictions

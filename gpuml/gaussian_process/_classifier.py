@@ -36,7 +36,7 @@ from gpuml.gaussian_process._models import shared_pairs
 from gpuml.gaussian_process._of_kernel import OfKernel, device_for
 from gpuml.gaussian_process._pairs import Pairs
 from gpuml.kernel_ridge._models import BLOCK_BYTES, doubles
-from gpuml.metrics.classification import accuracy_score
+from gpuml.metrics.own_scores import ScoredByAccuracy
 from gpuml.naive_bayes._input import labels_at, result_dtype
 from gpuml.solvers.posteriors import mean_logistic
 
@@ -46,7 +46,7 @@ PARAMS = (
 )
 
 
-class GaussianProcessClassifier(OfKernel, sk.GaussianProcessClassifier):
+class GaussianProcessClassifier(OfKernel, ScoredByAccuracy, sk.GaussianProcessClassifier):
     r"""Gaussian process classification, by Laplace's approximation.
 
     Of two classes, the second has the probability :math:`1 / (1 + e^{-f(x)})`, where f is a
@@ -135,7 +135,6 @@ class GaussianProcessClassifier(OfKernel, sk.GaussianProcessClassifier):
     array([[0.84, 0.03, 0.13]])
     """
 
-    multifit_score = "accuracy"
     own_params = PARAMS
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -384,21 +383,6 @@ class GaussianProcessClassifier(OfKernel, sk.GaussianProcessClassifier):
         return sk.GaussianProcessClassifier.log_marginal_likelihood(
             self, theta, eval_gradient, clone_kernel
         )
-
-    def score(self, X, y, sample_weight=None):
-        """Weighted share of rows whose predicted label is correct.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        score : float
-        """
-        return accuracy_score(y, self.predict(X), sample_weight=sample_weight)
 
 
 def _said(models, X, method, home):

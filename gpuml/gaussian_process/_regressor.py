@@ -41,7 +41,7 @@ from gpuml.gaussian_process._process import (
 )
 from gpuml.gaussian_process._theta import at_theta
 from gpuml.kernel_ridge._models import BLOCK_BYTES, doubles
-from gpuml.metrics.regression import r2_score
+from gpuml.metrics.own_scores import ScoredByR2
 from gpuml.naive_bayes._input import result_dtype
 
 PARAMS = (
@@ -50,7 +50,7 @@ PARAMS = (
 )
 
 
-class GaussianProcessRegressor(OfKernel, sk.GaussianProcessRegressor):
+class GaussianProcessRegressor(OfKernel, ScoredByR2, sk.GaussianProcessRegressor):
     r"""Gaussian process regression.
 
     The model is :math:`y_i = f(x_i) + \varepsilon_i`, where f is a Gaussian process with mean 0 and
@@ -144,7 +144,6 @@ class GaussianProcessRegressor(OfKernel, sk.GaussianProcessRegressor):
     (array([0.997]), array([0.01]))
     """
 
-    multifit_score = "r2"
     own_params = PARAMS
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -375,22 +374,6 @@ class GaussianProcessRegressor(OfKernel, sk.GaussianProcessRegressor):
         alpha = noise_of(self.alpha, y)
         with threads_for_order(X.shape[0]):
             return process_likelihood(kernel, Pairs(X), alpha, y, eval_gradient)
-
-    def score(self, X, y, sample_weight=None):
-        """Coefficient of determination ``R^2 = 1 - sum w (y - f(X))^2 / sum w (y - mean)^2``.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
-        sample_weight : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        score : float
-            At most 1; 0 for a model that always predicts the mean of y.
-        """
-        return r2_score(y, self.predict(X), sample_weight=sample_weight)
 
 
 def _flat(values):

@@ -31,12 +31,13 @@ from gpuml.kernel_ridge._models import (
     fitted_models,
     kernels,
 )
-from gpuml.linear_model._base import LinearEstimator, LinearPredictor
+from gpuml.linear_model._base import LinearEstimator
 from gpuml.linear_model.ridge import penalties_of
+from gpuml.metrics.own_scores import ScoredByR2
 from gpuml.solvers.pair_kernels import PairKernel
 
 
-class KernelRidge(LinearEstimator, sk.KernelRidge):
+class KernelRidge(LinearEstimator, ScoredByR2, sk.KernelRidge):
     r"""Kernel ridge regression: least squares with a kernel and an l2 penalty.
 
     Minimises, over c of shape (n_samples, n_targets), with the kernel matrix K of the rows,
@@ -114,7 +115,6 @@ class KernelRidge(LinearEstimator, sk.KernelRidge):
     """
 
     multifit_params = ("alpha", "gamma", "degree", "coef0")
-    multifit_score: str | None = "r2"
     multifit_in_frames = False
     multifit_divided = False
     _instead: ClassVar[str] = "a dense X and the name of a kernel"
@@ -202,8 +202,6 @@ class KernelRidge(LinearEstimator, sk.KernelRidge):
     def _rows_kernel(self, X: Array, fitted: Array) -> Array:
         [(_, make)] = kernels([self._kernel({})], X, fitted)
         return make()
-
-    score = LinearPredictor.score
 
 
 def _one_of_equal(alpha):

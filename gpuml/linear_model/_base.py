@@ -18,7 +18,7 @@ from gpuml.divided.stored import StoredRows
 from gpuml.extending import MultifitEstimator
 from gpuml.linear_model._input import linear_response, multifit_batch
 from gpuml.linear_model._models import Models
-from gpuml.metrics.regression import r2_score
+from gpuml.metrics.own_scores import ScoredByR2
 from gpuml.solvers.described import Described, describe
 
 # Fitted attributes that have a value for each target.
@@ -228,11 +228,8 @@ class OnePass(LinearEstimator):
         return 1, 2.0 * n_rows * size**2 + n_models * size**3
 
 
-class LinearPredictor(Travels):
+class LinearPredictor(Travels, ScoredByR2):
     """`predict` and `score` of a model with `coef_` and `intercept_`."""
-
-    # What `score` returns, so that a search can score all models at once.
-    multifit_score: str | None = "r2"
 
     def predict(self, X):
         """Predict targets.
@@ -258,23 +255,6 @@ class LinearPredictor(Travels):
         # Only with scikit-learn's array-API dispatch on, and then by its rule: no mixing.
         check_same_namespace(X, self, attribute="coef_", method="predict")
         return linear_response(self, X)
-
-    def score(self, X, y, sample_weight=None):
-        """Coefficient of determination ``R^2 = 1 - sum w (y - f(X))^2 / sum w (y - mean)^2``.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,) or (n_samples, n_targets)
-        sample_weight : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        score : float
-            At most 1; 0 for a model that always predicts the mean of y. Evaluated on the device of
-            X; only this number comes to CPU memory.
-        """
-        return r2_score(y, self.predict(X), sample_weight=sample_weight)
 
 
 def describe_rows(

@@ -11,14 +11,11 @@ from gpuml._arrays import Array, as_array, is_array, is_numpy, move, namespace, 
 from gpuml._persistence.travel import Travels
 from gpuml._sklearn import check_same_namespace
 from gpuml.linear_model._input import linear_response
-from gpuml.metrics.classification import accuracy_score
+from gpuml.metrics.own_scores import ScoredByAccuracy
 
 
-class LinearClassifier(Travels):
+class LinearClassifier(Travels, ScoredByAccuracy):
     """`decision_function`, `predict` and `score` of a model with `coef_` (k or 1, p)."""
-
-    # What `score` returns, so that a search can score all models at once.
-    multifit_score: str | None = "accuracy"
 
     def decision_function(self, X):
         """Decision values ``X coef_' + intercept_``.
@@ -68,21 +65,6 @@ class LinearClassifier(Travels):
         else:
             index = xp.argmax(scores, axis=1)
         return _labels_at(self.classes_, index)
-
-    def score(self, X, y, sample_weight=None):
-        """Share of rows, by weight, whose predicted label is right.
-
-        Parameters
-        ----------
-        X : array-like or sparse matrix of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-
-        Returns
-        -------
-        score : float
-        """
-        return accuracy_score(y, self.predict(X), sample_weight=sample_weight)
 
 
 class ProbabilityClassifier(LinearClassifier):

@@ -14,6 +14,7 @@ from gpuml._arrays import Array, as_array, is_array, move, namespace, place_of
 from gpuml._persistence.travel import Travels
 from gpuml._sklearn import HasMethods, StrOptions, _fit_context, _MultimetricScorer, _num_samples
 from gpuml.data import count_rows, row_indices
+from gpuml.metrics.own_scores import ScoredByR2
 from gpuml.model_selection.evaluate import Evaluator
 from gpuml.model_selection.one_by_one import rows_of
 from gpuml.model_selection.validation import job_of
@@ -22,7 +23,7 @@ from gpuml.model_selection.validation import job_of
 BLOCK_BYTES = 2**26
 
 
-class ConformalRegressor(Travels, MetaEstimatorMixin, RegressorMixin, BaseEstimator):
+class ConformalRegressor(Travels, ScoredByR2, MetaEstimatorMixin, RegressorMixin, BaseEstimator):
     r"""A regressor with prediction intervals, from the residuals of cross-validation.
 
     Let :math:`\mu_k` be the models of the training sets, which are fitted together if possible, and

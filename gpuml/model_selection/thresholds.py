@@ -7,6 +7,7 @@ from sklearn import model_selection as sk
 from gpuml._arrays import as_array, is_foreign
 from gpuml._persistence.travel import Travels
 from gpuml._sklearn import _fit_context
+from gpuml.metrics.own_scores import ScoredByAccuracy
 from gpuml.model_selection.numbered import Numbered, Rehearsed, ask_parts, numbers_of
 from gpuml.model_selection.parts import (
     fit_params_of,
@@ -17,7 +18,7 @@ from gpuml.model_selection.parts import (
 )
 
 
-class _Threshold(Travels):
+class _Threshold(Travels, ScoredByAccuracy):
     """Shared parts: rows on a device stay there, decision values go to CPU memory."""
 
     # scikit-learn's class

@@ -6,10 +6,11 @@ from sklearn import multiclass as sk
 from sklearn.utils.metaestimators import available_if
 
 from gpuml._persistence.travel import Travels
+from gpuml.metrics.own_scores import ScoredByAccuracy
 from gpuml.model_selection.columns import ByColumn, answers
 
 
-class OneVsRestClassifier(ByColumn, Travels, sk.OneVsRestClassifier):
+class OneVsRestClassifier(ByColumn, Travels, ScoredByAccuracy, sk.OneVsRestClassifier):
     """One-vs-rest: a binary classifier for each class, or for each label of multilabel targets.
 
     Classifiers that share passes over the rows, such as `LogisticRegression`, `LinearSVC` and
@@ -124,7 +125,7 @@ class OneVsRestClassifier(ByColumn, Travels, sk.OneVsRestClassifier):
         return self._asked("decision_function", X)
 
 
-class OutputCodeClassifier(ByColumn, Travels, sk.OutputCodeClassifier):
+class OutputCodeClassifier(ByColumn, Travels, ScoredByAccuracy, sk.OutputCodeClassifier):
     """Output codes: a binary classifier for each bit of a code; the class of the nearest code wins.
 
     The same `random_state` draws the same codes as in scikit-learn. Classifiers that share passes

@@ -11,6 +11,7 @@ from sklearn.utils.validation import validate_data
 from gpuml._arrays import as_array, is_foreign
 from gpuml._persistence.travel import Travels
 from gpuml._sklearn import _fit_context
+from gpuml.metrics.own_scores import ScoredByAccuracy
 from gpuml.model_selection.candidates import Plan
 from gpuml.model_selection.numbered import Numbered, ask_parts, numbers_of
 from gpuml.model_selection.one_by_one import rows_of
@@ -25,7 +26,7 @@ from gpuml.model_selection.parts import (
 )
 
 
-class OneVsOneClassifier(Travels, sk.OneVsOneClassifier):
+class OneVsOneClassifier(Travels, ScoredByAccuracy, sk.OneVsOneClassifier):
     """One-vs-one: a binary classifier for each pair of classes; the class with most votes wins.
 
     The rows of each pair are a training set, like those of a split. So classifiers that need only

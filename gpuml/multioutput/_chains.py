@@ -12,6 +12,7 @@ from sklearn.utils.validation import validate_data
 from gpuml._arrays import as_array, is_foreign, is_sparse, move, namespace, place_of
 from gpuml._persistence.travel import Travels
 from gpuml._sklearn import _fit_context
+from gpuml.metrics.own_scores import ScoredByAccuracy, ScoredByR2
 from gpuml.model_selection.candidates import Plan, Step
 from gpuml.model_selection.numbered import (
     Numbered,
@@ -181,7 +182,7 @@ class _Chain(Travels):
         return self._asked("predict", X)
 
 
-class RegressorChain(_Chain, sk.RegressorChain):
+class RegressorChain(_Chain, ScoredByR2, sk.RegressorChain):
     """A chain of regressors: each also uses the targets of the earlier ones as features.
 
     Data on a device stays there. With `cv`, `fit` uses out-of-fold predictions of the earlier
@@ -256,7 +257,7 @@ def _answers(method):
     return check
 
 
-class ClassifierChain(_Chain, sk.ClassifierChain):
+class ClassifierChain(_Chain, ScoredByAccuracy, sk.ClassifierChain):
     """A chain of binary classifiers: each also uses the labels of the earlier ones as features.
 
     Data on a device stays there. With `cv`, `fit` uses out-of-fold predictions of the earlier

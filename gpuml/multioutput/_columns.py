@@ -4,10 +4,13 @@ from sklearn import multioutput as sk
 from sklearn.utils.metaestimators import available_if
 
 from gpuml._persistence.travel import Travels
+from gpuml.metrics.own_scores import ScoredByR2
 from gpuml.model_selection.columns import ByColumn, answers
+from gpuml.model_selection.one_fit import shallow
+from gpuml.model_selection.parts import host_target
 
 
-class MultiOutputRegressor(ByColumn, Travels, sk.MultiOutputRegressor):
+class MultiOutputRegressor(ByColumn, Travels, ScoredByR2, sk.MultiOutputRegressor):
     """A regressor for each column of the target.
 
     Regressors that share passes over the rows, such as `Ridge` and `Lasso`, are fitted together;
@@ -174,3 +177,19 @@ class MultiOutputClassifier(ByColumn, Travels, sk.MultiOutputClassifier):
             In the library and on the device of X.
         """
         return self._asked("predict_proba", X)
+
+    def score(self, X, y):
+        """Return the share of rows of which all labels are right.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples, n_outputs)
+
+        Returns
+        -------
+        score : float
+        """
+        asked = shallow(self)
+        asked.predict = lambda X: host_target(self.predict(X))
+        return sk.MultiOutputClassifier.score(asked, X, host_target(y))

@@ -11,7 +11,7 @@ from gpuml._inputs.validation import unchanged_on_error
 from gpuml._persistence.travel import Travels
 from gpuml._sklearn import _fit_context, check_same_namespace
 from gpuml.divided.stored import StoredRows
-from gpuml.metrics.classification import accuracy_score
+from gpuml.metrics.own_scores import ScoredByAccuracy
 from gpuml.naive_bayes._grid import Grid, normalised
 from gpuml.naive_bayes._input import (
     Labelled,
@@ -26,7 +26,7 @@ from gpuml.naive_bayes._input import (
 from gpuml.naive_bayes._sums import ClassRows, work_place
 
 
-class Posterior(Travels, Grid):
+class Posterior(Travels, Grid, ScoredByAccuracy):
     """`fit` from sums over classes, and predictions from joint log likelihoods.
 
     Subclasses define the methods that `Grid` lists. A single model is a grid of one candidate.
@@ -35,8 +35,6 @@ class Posterior(Travels, Grid):
     _accept_sparse = True
     _classes_as_text = True
 
-    # What `score` returns, so that a search can score all models at once.
-    multifit_score = "accuracy"
     # The attribute whose place is that of the model.
     _located_by = "class_count_"
 
@@ -181,22 +179,6 @@ class Posterior(Travels, Grid):
         """
         joint, dtype = self._joint(X, "predict_proba")
         return namespace(joint).exp(normalised(joint, dtype))
-
-    def score(self, X, y, sample_weight=None):
-        """Accuracy: the weighted share of rows whose predicted label is correct.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-        y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows.
-
-        Returns
-        -------
-        score : float
-        """
-        return accuracy_score(y, self.predict(X), sample_weight=sample_weight)
 
 
 class Incremental(Posterior):

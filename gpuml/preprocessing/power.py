@@ -76,6 +76,22 @@ class PowerTransformer(Transformer, sk.PowerTransformer):
         if self.standardize:
             self._scaler = StandardScaler().fit(self._powers(X))
 
+    def fit_transform(self, X, y=None):
+        """Fit the transformer, and transform the same rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+        y : None
+            Ignored.
+
+        Returns
+        -------
+        X_new : array of shape (n_samples, n_features)
+            In the library, on the device and of the dtype of X.
+        """
+        return self.fit(X, y).transform(X)
+
     def _checked(self, X):
         xp = namespace(X)
         if self.method == "box-cox" and bool(xp.any(X <= 0)):

@@ -247,8 +247,9 @@ def test_the_same_as_of_scikit_learn(name):
 def test_rows_stay_where_they_are(name, library):
     ours, _, y = CASES[name]
     there, labels = library.asarray(X), library.asarray(y)
-    fitted = clone(ours).fit(there, labels)
-    assert_same(fitted, clone(ours).fit(X, y), there)
+    fitted, by_numpy = clone(ours).fit(there, labels), clone(ours).fit(X, y)
+    assert_same(fitted, by_numpy, there)
+    assert fitted.score(there, labels) == pytest.approx(by_numpy.score(X, y), abs=1e-6)
     said = fitted.predict(there)
     assert type(said) is type(there)
 

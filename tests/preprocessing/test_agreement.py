@@ -122,6 +122,9 @@ def test_device_rows_give_what_scikit_learn_gives(name, params, kind, dtype, lib
         np.testing.assert_allclose(to_numpy(image), expected, rtol=rtol, atol=rtol)
         # Fitted attributes go where they are needed.
         np.testing.assert_allclose(model.transform(each), expected, rtol=rtol, atol=rtol)
+    both = getattr(ours, name)(**params).fit_transform(library.asarray(X))
+    assert type(both) is type(library.asarray(X))
+    np.testing.assert_array_equal(to_numpy(both), to_numpy(model.transform(library.asarray(X))))
     assert list(model.get_feature_names_out()) == list(theirs.get_feature_names_out())
     for attribute in ("center_", "scale_", "bin_edges_", "n_bins_", "features_", *FOUND):
         known = getattr(theirs, attribute, None)
