@@ -28,7 +28,7 @@ from gpuml.model_selection.parts import (
 from gpuml.svm import LinearSVC
 
 
-class CalibratedClassifierCV(Travels, ScoredByAccuracy, sk.CalibratedClassifierCV):
+class CalibratedClassifierCV(ScoredByAccuracy, Travels, sk.CalibratedClassifierCV):
     r"""Probabilities of a classifier, calibrated on rows that its models were not fitted to.
 
     A calibrator maps the decision value f of a class to a probability: "sigmoid" is Platt's

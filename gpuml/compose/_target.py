@@ -32,7 +32,7 @@ from gpuml.metrics.own_scores import ScoredByR2
 RTOL, ATOL = 1e-5, 1e-8
 
 
-class TransformedTargetRegressor(Travels, ScoredByR2, sk.TransformedTargetRegressor):
+class TransformedTargetRegressor(ScoredByR2, Travels, sk.TransformedTargetRegressor):
     r"""Regression on a transformed target: :math:`g^{-1}(f(X))` with f fitted to X and g(y).
 
     Parameters, attributes and results are those of scikit-learn's class of this name, which does

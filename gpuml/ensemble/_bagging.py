@@ -102,7 +102,7 @@ class _Bagging(Travels):
             yield model, X if np.array_equal(features, every) else columns_of(X, features)
 
 
-class BaggingClassifier(_Bagging, ScoredByAccuracy, sk.BaggingClassifier):
+class BaggingClassifier(ScoredByAccuracy, _Bagging, sk.BaggingClassifier):
     """Bagging: the mean of classifiers that are fitted to resamples of the rows.
 
     The same `random_state` draws the same resamples as in scikit-learn. gpuml passes a resample as
@@ -284,7 +284,7 @@ def _of_all_classes(said, classes, n_classes):
     return said @ xp.astype(move(spread, place_of(said)), said.dtype)
 
 
-class BaggingRegressor(_Bagging, ScoredByR2, sk.BaggingRegressor):
+class BaggingRegressor(ScoredByR2, _Bagging, sk.BaggingRegressor):
     """Bagging: the mean of regressors that are fitted to resamples of the rows.
 
     The same `random_state` draws the same resamples as in scikit-learn. gpuml passes a resample as

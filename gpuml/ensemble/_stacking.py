@@ -167,7 +167,7 @@ class _Stacking(Travels):
         return self._asked("predict", X, **predict_params)
 
 
-class StackingClassifier(_Stacking, ScoredByAccuracy, sk.StackingClassifier):
+class StackingClassifier(ScoredByAccuracy, _Stacking, sk.StackingClassifier):
     """Stacking: a final classifier learns from out-of-fold predictions of other models.
 
     If an estimator can be batched, its models of all splits and of all rows are fitted together, as
@@ -277,7 +277,7 @@ class StackingClassifier(_Stacking, ScoredByAccuracy, sk.StackingClassifier):
         return self._asked("decision_function", X)
 
 
-class StackingRegressor(_Stacking, ScoredByR2, sk.StackingRegressor):
+class StackingRegressor(ScoredByR2, _Stacking, sk.StackingRegressor):
     """Stacking: a final regressor learns from out-of-fold predictions of other models.
 
     If an estimator can be batched, its models of all splits and of all rows are fitted together, as

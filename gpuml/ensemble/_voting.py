@@ -73,7 +73,7 @@ class _Voting(Travels):
         return self._asked("transform", X)
 
 
-class VotingClassifier(_Voting, ScoredByAccuracy, sk.VotingClassifier):
+class VotingClassifier(ScoredByAccuracy, _Voting, sk.VotingClassifier):
     """Majority vote of several classifiers, or the mean of their probabilities.
 
     The models are fitted one by one, because they differ. Data on a device stays there; predictions
@@ -144,7 +144,7 @@ class VotingClassifier(_Voting, ScoredByAccuracy, sk.VotingClassifier):
         return self._asked("predict_proba", X)
 
 
-class VotingRegressor(_Voting, ScoredByR2, sk.VotingRegressor):
+class VotingRegressor(ScoredByR2, _Voting, sk.VotingRegressor):
     """The mean of several regressors.
 
     The models are fitted one by one, because they differ. Data on a device stays there; predictions

@@ -46,7 +46,7 @@ PARAMS = (
 )
 
 
-class GaussianProcessClassifier(OfKernel, ScoredByAccuracy, sk.GaussianProcessClassifier):
+class GaussianProcessClassifier(ScoredByAccuracy, OfKernel, sk.GaussianProcessClassifier):
     r"""Gaussian process classification, by Laplace's approximation.
 
     Of two classes, the second has the probability :math:`1 / (1 + e^{-f(x)})`, where f is a

@@ -50,7 +50,7 @@ PARAMS = (
 )
 
 
-class GaussianProcessRegressor(OfKernel, ScoredByR2, sk.GaussianProcessRegressor):
+class GaussianProcessRegressor(ScoredByR2, OfKernel, sk.GaussianProcessRegressor):
     r"""Gaussian process regression.
 
     The model is :math:`y_i = f(x_i) + \varepsilon_i`, where f is a Gaussian process with mean 0 and

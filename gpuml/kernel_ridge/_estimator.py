@@ -37,7 +37,7 @@ from gpuml.metrics.own_scores import ScoredByR2
 from gpuml.solvers.pair_kernels import PairKernel
 
 
-class KernelRidge(LinearEstimator, ScoredByR2, sk.KernelRidge):
+class KernelRidge(ScoredByR2, LinearEstimator, sk.KernelRidge):
     r"""Kernel ridge regression: least squares with a kernel and an l2 penalty.
 
     Minimises, over c of shape (n_samples, n_targets), with the kernel matrix K of the rows,

@@ -228,7 +228,7 @@ class OnePass(LinearEstimator):
         return 1, 2.0 * n_rows * size**2 + n_models * size**3
 
 
-class LinearPredictor(Travels, ScoredByR2):
+class LinearPredictor(ScoredByR2, Travels):
     """`predict` and `score` of a model with `coef_` and `intercept_`."""
 
     def predict(self, X):

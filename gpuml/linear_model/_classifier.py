@@ -14,7 +14,7 @@ from gpuml.linear_model._input import linear_response
 from gpuml.metrics.own_scores import ScoredByAccuracy
 
 
-class LinearClassifier(Travels, ScoredByAccuracy):
+class LinearClassifier(ScoredByAccuracy, Travels):
     """`decision_function`, `predict` and `score` of a model with `coef_` (k or 1, p)."""
 
     def decision_function(self, X):

@@ -23,7 +23,7 @@ from gpuml.model_selection.validation import job_of
 BLOCK_BYTES = 2**26
 
 
-class ConformalRegressor(Travels, ScoredByR2, MetaEstimatorMixin, RegressorMixin, BaseEstimator):
+class ConformalRegressor(ScoredByR2, Travels, MetaEstimatorMixin, RegressorMixin, BaseEstimator):
     r"""A regressor with prediction intervals, from the residuals of cross-validation.
 
     Let :math:`\mu_k` be the models of the training sets, which are fitted together if possible, and

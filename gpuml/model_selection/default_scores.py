@@ -15,7 +15,11 @@ from sklearn.pipeline import Pipeline
 
 from gpuml._arrays import is_numpy
 from gpuml._sklearn import _PassthroughScorer, _routing_enabled
+from gpuml.metrics.own_scores import ScoredByAccuracy, ScoredByR2
 
+# What models inherit.
+ACCURACIES = (ClassifierMixin.score, ScoredByAccuracy.score)
+R2S = (RegressorMixin.score, ScoredByR2.score)
 # Classes of `sklearn.neighbors` with a `score` that does nothing but call its mixin's.
 SAME = ("KNeighborsClassifier", "RadiusNeighborsClassifier")
 
@@ -40,9 +44,9 @@ def quick(scorer: Any, model: Any, y: Any) -> Any:
     if any("score" in getattr(each, "__dict__", ()) for each in (model, last)):
         return scorer
     method = _score_of(type(last))
-    if y.dtype.kind in "iuU" and (method is ClassifierMixin.score or _is_same(method)):
+    if y.dtype.kind in "iuU" and (method in ACCURACIES or _is_same(method)):
         return _accuracy
-    return _r2 if y.dtype == np.float64 and method is RegressorMixin.score else scorer
+    return _r2 if y.dtype == np.float64 and method in R2S else scorer
 
 
 def _score_of(kind):

@@ -18,7 +18,7 @@ from gpuml.model_selection.parts import (
 )
 
 
-class _Threshold(Travels, ScoredByAccuracy):
+class _Threshold(ScoredByAccuracy, Travels):
     """Shared parts: rows on a device stay there, decision values go to CPU memory."""
 
     # scikit-learn's class

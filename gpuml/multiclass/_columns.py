@@ -10,7 +10,7 @@ from gpuml.metrics.own_scores import ScoredByAccuracy
 from gpuml.model_selection.columns import ByColumn, answers
 
 
-class OneVsRestClassifier(ByColumn, Travels, ScoredByAccuracy, sk.OneVsRestClassifier):
+class OneVsRestClassifier(ScoredByAccuracy, ByColumn, Travels, sk.OneVsRestClassifier):
     """One-vs-rest: a binary classifier for each class, or for each label of multilabel targets.
 
     Classifiers that share passes over the rows, such as `LogisticRegression`, `LinearSVC` and
@@ -125,7 +125,7 @@ class OneVsRestClassifier(ByColumn, Travels, ScoredByAccuracy, sk.OneVsRestClass
         return self._asked("decision_function", X)
 
 
-class OutputCodeClassifier(ByColumn, Travels, ScoredByAccuracy, sk.OutputCodeClassifier):
+class OutputCodeClassifier(ScoredByAccuracy, ByColumn, Travels, sk.OutputCodeClassifier):
     """Output codes: a binary classifier for each bit of a code; the class of the nearest code wins.
 
     The same `random_state` draws the same codes as in scikit-learn. Classifiers that share passes

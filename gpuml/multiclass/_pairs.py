@@ -26,7 +26,7 @@ from gpuml.model_selection.parts import (
 )
 
 
-class OneVsOneClassifier(Travels, ScoredByAccuracy, sk.OneVsOneClassifier):
+class OneVsOneClassifier(ScoredByAccuracy, Travels, sk.OneVsOneClassifier):
     """One-vs-one: a binary classifier for each pair of classes; the class with most votes wins.
 
     The rows of each pair are a training set, like those of a split. So classifiers that need only

@@ -182,7 +182,7 @@ class _Chain(Travels):
         return self._asked("predict", X)
 
 
-class RegressorChain(_Chain, ScoredByR2, sk.RegressorChain):
+class RegressorChain(ScoredByR2, _Chain, sk.RegressorChain):
     """A chain of regressors: each also uses the targets of the earlier ones as features.
 
     Data on a device stays there. With `cv`, `fit` uses out-of-fold predictions of the earlier
@@ -257,7 +257,7 @@ def _answers(method):
     return check
 
 
-class ClassifierChain(_Chain, ScoredByAccuracy, sk.ClassifierChain):
+class ClassifierChain(ScoredByAccuracy, _Chain, sk.ClassifierChain):
     """A chain of binary classifiers: each also uses the labels of the earlier ones as features.
 
     Data on a device stays there. With `cv`, `fit` uses out-of-fold predictions of the earlier

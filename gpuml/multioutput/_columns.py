@@ -10,7 +10,7 @@ from gpuml.model_selection.one_fit import shallow
 from gpuml.model_selection.parts import host_target
 
 
-class MultiOutputRegressor(ByColumn, Travels, ScoredByR2, sk.MultiOutputRegressor):
+class MultiOutputRegressor(ScoredByR2, ByColumn, Travels, sk.MultiOutputRegressor):
     """A regressor for each column of the target.
 
     Regressors that share passes over the rows, such as `Ridge` and `Lasso`, are fitted together;

@@ -26,7 +26,7 @@ from gpuml.naive_bayes._input import (
 from gpuml.naive_bayes._sums import ClassRows, work_place
 
 
-class Posterior(Travels, Grid, ScoredByAccuracy):
+class Posterior(ScoredByAccuracy, Travels, Grid):
     """`fit` from sums over classes, and predictions from joint log likelihoods.
 
     Subclasses define the methods that `Grid` lists. A single model is a grid of one candidate.

@@ -16,8 +16,11 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
 import gpuml.svm
+from gpuml import ensemble
+from gpuml.metrics.own_scores import ScoredByAccuracy, ScoredByR2
 from gpuml.model_selection import GridSearchCV
 from gpuml.model_selection.default_scores import quick
+from tests.inputs_table import estimators
 
 
 class Says(BaseEstimator):
@@ -144,3 +147,13 @@ def test_searches_have_the_bits_of_scikit_learn(model, rng):
         for fold in range(5):
             key = f"split{fold}_{part}_score"
             np.testing.assert_array_equal(found[key], expected[key])
+
+
+def test_what_a_search_takes_for_the_score_of_a_model_stands_beside_it():
+    """A class between the two may hide it."""
+    kinds = [type(estimator) for _, estimator in estimators()]
+    kinds += [getattr(ensemble, name) for name in ensemble.__all__]
+    names = {ScoredByAccuracy.score: "accuracy", ScoredByR2.score: "r2"}
+    found = [kind for kind in kinds if getattr(kind, "score", None) in names]
+    assert len(found) > 30
+    assert [kind for kind in found if kind.multifit_score != names[kind.score]] == []
