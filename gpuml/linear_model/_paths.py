@@ -1,16 +1,20 @@
 """Paths of models from moments, and candidates that are read off the same path."""
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn import linear_model as sk
+from sklearn.exceptions import ConvergenceWarning
 
 from gpuml.linear_model._from_sums import Sums
 
 # How near to the end of a path scikit-learn takes a step for the last one.
 SAME_ALPHA = float(np.finfo(np.float32).eps)
+# Shares of the first sum of squared residuals by which rounding may make the next one larger.
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,27 @@ def lars_path_of(
         return_n_iter=True,
         positive=positive,
     )
-    return LarsPath(alphas, active, coef, n_iter)
+    path = LarsPath(alphas, active, coef, n_iter)
+    return path if len(sums.H) < weight else _before_rounding(path, sums, target)
+
+
+def _before_rounding(path, sums, target):
+    """The steps after which residuals grow left out: moments of few rows have lost their rank."""
+    left = squared_residuals(sums, target, path.coef)
+    grows = ~(left[1:] <= left[:-1] + ROUNDING * left[0])
+    if not grows.any():
+        return path
+    last = int(np.argmax(grows))
+    warnings.warn(
+        f"The path ends after {last} of {path.n_iter} steps: rounding decides about the next one, "
+        "as there are no more rows than features. Take fewer steps (n_nonzero_coefs), or a larger "
+        "alpha.",
+        ConvergenceWarning,
+        stacklevel=2,
+    )
+    coef = path.coef[:, : last + 1]
+    active = [j for j in path.active if coef[j, -1] != 0.0]
+    return LarsPath(path.alphas[: last + 1], active, coef, last)
 
 
 def pursuit_of(

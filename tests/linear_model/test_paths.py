@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import sklearn.linear_model as sk
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV as TheirSearch
 from sklearn.pipeline import make_pipeline as their_pipeline
 from sklearn.preprocessing import StandardScaler as TheirScaler
@@ -216,6 +217,21 @@ def test_dependent_features_are_told_of(rng):
     with pytest.warns(RuntimeWarning, match="Orthogonal matching pursuit ended prematurely"):
         model = ours.OrthogonalMatchingPursuit(n_nonzero_coefs=8).fit(X, y)
     assert model.n_iter_ == 7
+
+
+@pytest.mark.parametrize("library", array_libraries()[2:])
+@pytest.mark.parametrize("scale", [1.0, 1000.0])
+def test_a_path_of_few_rows_ends_before_rounding_decides(scale, library, rng):
+    X = np.round(10.0 * rng.normal(size=(20, 60))) * scale
+    y = X[:, 0] / scale + rng.normal(size=20)
+    rows, target = library.asarray(X), library.asarray(y)
+    with pytest.warns(ConvergenceWarning, match=r"The path ends after \d+ of \d+ steps|degenerate"):
+        model = ours.Lars().fit(rows, target)
+    assert model.score(rows, target) > 0.9
+    path = library.to_numpy(model.coef_path_)
+    left = np.sum((y[:, None] - y.mean() - (X - X.mean(axis=0)) @ path) ** 2, axis=0)
+    assert (np.diff(left) <= 1e-6 * left[0]).all()
+    assert len(model.alphas_) == path.shape[1]
 
 
 def test_of_constants_there_are_models_without_features(rng):
