@@ -231,7 +231,7 @@ def test_a_path_of_few_rows_ends_before_rounding_decides(scale, library, rng):
     path = library.to_numpy(model.coef_path_)
     left = np.sum((y[:, None] - y.mean() - (X - X.mean(axis=0)) @ path) ** 2, axis=0)
     assert (np.diff(left) <= 1e-6 * left[0]).all()
-    assert len(model.alphas_) == path.shape[1]
+    assert model.alphas_.shape == path.shape[1:]
 
 
 def test_of_constants_there_are_models_without_features(rng):
