@@ -5,7 +5,17 @@ from typing import Any, ClassVar, Self
 
 from sklearn.utils.validation import check_is_fitted
 
-from gpuml._arrays import as_array, is_cupyx_sparse, is_foreign, is_sparse, place_of, to_host
+from gpuml._arrays import (
+    Array,
+    as_array,
+    is_cupyx_sparse,
+    is_foreign,
+    is_sparse,
+    namespace,
+    place_of,
+    to_host,
+)
+from gpuml._arrays.ops import all_finite
 from gpuml._arrays.small_arrays import small_arrays
 from gpuml._arrays.threads import threads_for_rows
 from gpuml._inputs.host_rows import naming_columns
@@ -88,7 +98,7 @@ class LinearEstimator(Travels, MultifitEstimator):
                 return self
             if self._is_ours:
                 batch = self.multifit_batch(X, y, sample_weight)
-                known = {"start": self._start(batch)} if getattr(self, "warm_start", False) else {}
+                known = {"start": self._begin(batch)} if getattr(self, "warm_start", False) else {}
                 folds = whole(batch)
                 with threads_for_rows(*folds.sizes):
                     fitted = self.multifit(folds, [{}], **known).pick(0, 0)
@@ -99,8 +109,18 @@ class LinearEstimator(Travels, MultifitEstimator):
             self.__dict__.update(fitted)
         return self
 
-    def _start(self, batch: Batch) -> Any:
-        """Where a fit with ``warm_start=True`` begins."""
+    def _begin(self, batch):
+        """Where a fit with ``warm_start=True`` begins; no step of it would make nan a number."""
+        start = self._start(batch)
+        if start is not None and not all_finite(start, namespace(start)):
+            raise ValueError(
+                "warm_start=True starts from coef_ and intercept_, which hold nan or infinite "
+                "values. Use warm_start=False, or a clone of the estimator."
+            )
+        return start
+
+    def _start(self, batch: Batch) -> Array | None:
+        """The last fit, as an array that `multifit` begins at; None if there was none."""
         raise NotImplementedError
 
     def _fitted_by_cuml(self, X: Any, y: Any, sample_weight: Any) -> dict[str, Any]:

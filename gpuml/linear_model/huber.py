@@ -101,7 +101,7 @@ class HuberRegressor(LinearPredictor, BySplit, sk.HuberRegressor):
                 f"warm_start=True starts from coef_ of shape {coef.shape}, and X has "
                 f"{batch.n_features} features. Use warm_start=False, or a clone of the estimator."
             )
-        return coef.astype(float), float(level), float(self.scale_)
+        return np.asarray([*coef, level, self.scale_], dtype=float)
 
     def _solve(self, rows, candidates, start=None):
         found: list[Found] = []
@@ -115,7 +115,7 @@ class HuberRegressor(LinearPredictor, BySplit, sk.HuberRegressor):
             else:
                 data = Centred.of(rows, flag)
                 taken = HuberRows(data.X, data.y, data.weight)
-                before = None if start is None else _begun(data, *start)
+                before = None if start is None else _begun(data, start)
             model = fit_huber(
                 taken,
                 float(each["epsilon"]),
@@ -143,9 +143,9 @@ class HuberRegressor(LinearPredictor, BySplit, sk.HuberRegressor):
         return {**known, "outliers_": move(outliers, batch.home)}
 
 
-def _begun(data, coef, level, scale):
+def _begun(data, start):
     """The start of a fit that continues another model, which may have converged already."""
-    coef = coef * data.scale
+    coef, (level, scale) = start[:-2] * data.scale, start[-2:]
     if data.fit_intercept:
         coef = np.append(coef, level + data.mean @ (coef / data.scale))
     return Robust(coef, scale, 0, True)

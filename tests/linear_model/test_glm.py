@@ -13,7 +13,15 @@ from sklearn.model_selection import KFold
 
 from gpuml._arrays import namespace, to_host
 from gpuml.decomposition import PCA
-from gpuml.linear_model import GammaRegressor, PoissonRegressor, TweedieRegressor
+from gpuml.linear_model import (
+    ElasticNet,
+    GammaRegressor,
+    HuberRegressor,
+    Lasso,
+    LogisticRegression,
+    PoissonRegressor,
+    TweedieRegressor,
+)
 from gpuml.losses import tweedie
 from gpuml.model_selection import GridSearchCV
 from gpuml.pipeline import make_pipeline
@@ -337,6 +345,24 @@ def test_early_stops_and_warm_starts(rng):
     assert model.fit(X, y).n_iter_ <= 1 <= first
     with pytest.raises(ValueError, match="warm_start=True starts from coef_"):
         model.fit(X[:, :3], y)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        *(LogisticRegression(solver=s) for s in ("lbfgs", "newton-cholesky", "saga")),
+        *(PoissonRegressor(), HuberRegressor(), Lasso(), ElasticNet()),
+    ],
+)
+def test_no_warm_start_begins_at_nan(rng, model):
+    X, y, _ = counts(rng)
+    y = y > 1
+    model.set_params(warm_start=True).fit(X, y)
+    model.coef_[..., 0] = np.nan
+    before = dict(vars(model))
+    with pytest.raises(ValueError, match="warm_start=True starts from coef_ and intercept_"):
+        model.fit(X, y)
+    assert vars(model) == before
 
 
 def test_rates_beyond_floats_do_not_end_a_fit(rng):
