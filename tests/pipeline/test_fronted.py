@@ -26,6 +26,8 @@ CASES = {
     "imputer": ([("fill", SimpleImputer()), ("scale", sk.StandardScaler())], {"fill__strategy": ["mean", "median"]}),
     "many": ([("fill", SimpleImputer(add_indicator=True)), ("terms", sk.PolynomialFeatures()), ("scale", sk.RobustScaler()), ("best", SelectKBest(f_regression))], {"terms__degree": [1, 2], "best__k": [3, 5]}),
     "union": ([("union", UNION), ("spline", sk.SplineTransformer())], {"union__filled__strategy": ["mean", "median"], "spline": ["passthrough", sk.SplineTransformer(3)]}),
+    "function": ([("fill", sk.FunctionTransformer(lambda X: X.fillna(0).assign(ac=X.a.fillna(0) * X.c.fillna(0))))], {}),
+    "named by no step": ([("fill", as_frames(SimpleImputer())), ("same", sk.FunctionTransformer())], {"fill__strategy": ["mean", "median"]}),
     "frames": ([("columns", as_frames(SimpleImputer())), ("bins", as_frames(BINS))], {"bins__n_bins": [2, 4]}),
 }  # fmt: skip
 
@@ -58,7 +60,8 @@ def test_scores_and_models_are_those_of_scikit_learn(name, table):
         assert type(one).__name__ == type(two).__name__
         if not isinstance(one, str):
             assert one.n_features_in_ == two.n_features_in_
-            assert hasattr(one, "feature_names_in_") == hasattr(two, "feature_names_in_")
+            names = [list(getattr(each, "feature_names_in_", ())) for each in (one, two)]
+            assert names[0] == names[1]
 
 
 def test_weights_of_the_model_and_of_a_step(table):
