@@ -19,6 +19,8 @@ from gpuml.pipeline._weights import fit_weights
 from gpuml.resampling.multifit import TABLES, class_of, is_known
 
 FRONT = "front"
+# Steps whose output may be a DataFrame though they were not told to make one.
+OPEN = ("FunctionTransformer", "Pipeline")
 
 
 class FrontedPipeline(AffinePipeline):
@@ -86,18 +88,20 @@ class FrontedPipeline(AffinePipeline):
         names = output_names(seen[-1]) if seen else None
         if names is not None:
             last[1].feature_names_in_ = names
-        elif seen and not (is_known(seen[-1]) and type(seen[-1]).__name__ != "FunctionTransformer"):
-            self._tell_names(front, last[1])
+        elif seen and (type(seen[-1]).__name__ in OPEN or not is_known(seen[-1])):
+            self._tell_names(seen, last[1])
         return model
 
-    def _tell_names(self, front, last):
+    def _tell_names(self, steps, last):
         """Tell a model the names of its features if a function or a foreign step gives some."""
         if self.row_in_ is None:
             return
         # One row may be too few for it.
         with warnings.catch_warnings(), suppress(Exception):
             warnings.simplefilter("ignore")
-            image = front.transform(self.row_in_)
+            image = self.row_in_
+            for step in steps:
+                image = step.transform(image)
             if image.shape[1] == last.n_features_in_:
                 _check_feature_names(last, image, reset=True)
 
