@@ -59,7 +59,10 @@ class Method:
 
     def bind(self, estimator: Any, args: tuple, kwargs: Mapping[str, Any]) -> Call:
         """The call with these arguments; TypeError if the method does not take them."""
-        given = dict(self.signature.bind(estimator, *args, **kwargs).arguments)
+        try:
+            given = dict(self.signature.bind(estimator, *args, **kwargs).arguments)
+        except TypeError as error:
+            raise TypeError(f"{type(estimator).__name__}.{self.name}() {error}") from None
         del given[next(iter(self.signature.parameters))]
         given |= given.pop(self._open, {}) if self._open else {}
         return Call(given.pop(self.rows, None) if self.rows else None, given)

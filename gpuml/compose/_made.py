@@ -289,7 +289,7 @@ def _values(steps, X, batch, split):
             continue
         if rows is not train:
             try:
-                images = _numbers(chain.transform(_safe_indexing(X, rows)))
+                images = _numbers(_through(steps, _safe_indexing(X, rows)))
             except (ValueError, TypeError):
                 if rows is test:
                     raise
@@ -304,6 +304,13 @@ def _values(steps, X, batch, split):
             raise ValueError("The output for a row depends on the other rows.")
     out[~seen] = 0.0
     return out
+
+
+def _through(steps, X):
+    """What fitted steps make of rows. A `Pipeline` would refuse steps that fit nothing."""
+    for step in steps:
+        X = step.transform(X)
+    return X
 
 
 def _numbers(images):

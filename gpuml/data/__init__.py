@@ -29,6 +29,7 @@ from gpuml.data.resident_batches import resident, resident_classes, resident_row
 from gpuml.data.rows import (
     Elsewhere,
     NeedsAllRows,
+    NotTogether,
     Rows,
     count_rows,
     cut,
@@ -63,6 +64,7 @@ __all__ = [
     "Holders",
     "LabelledSplit",
     "NeedsAllRows",
+    "NotTogether",
     "Outside",
     "Partition",
     "Place",

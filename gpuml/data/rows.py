@@ -9,7 +9,11 @@ import numpy as np
 from gpuml._arrays import Array, is_array, move, place_of, to_host
 
 
-class NeedsAllRows(ValueError):
+class NotTogether(ValueError):
+    """Models of these rows are fitted one by one, which is no error; the text says why."""
+
+
+class NeedsAllRows(NotTogether):
     """The rows are divided over several holders, and the computation is no sum over rows."""
 
 

@@ -116,7 +116,7 @@ class SequentialFeatureSelector(Selector, sk.SequentialFeatureSelector):
             models = self._compared(X, y, params)
             self._select(models, self._n_steps(wanted, n_features))
             self.support_ = models.used
-            self.n_features_to_select_ = int(models.used.sum())
+            self.n_features_to_select_ = models.used.sum()
             self.plan_ = models.plan()
         return self
 

@@ -218,7 +218,7 @@ class ARDRegression(FromSums, sk.ARDRegression):
         else:
             sigma = sigma[:0, :0]
         attributes = {
-            "alpha_": alpha,
+            "alpha_": np.float64(alpha),
             "lambda_": lambda_,
             "sigma_": sigma,
             "scores_": scores,

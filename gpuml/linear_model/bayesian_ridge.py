@@ -150,7 +150,7 @@ def _found(spectrum, one, params):
             "X_offset_": spectrum.x_mean,
             "X_scale_": np.ones_like(spectrum.x_mean),
             "alpha_": one.alpha,
-            "lambda_": one.lambda_,
+            "lambda_": np.float64(one.lambda_),
             "n_iter_": one.n_iter,
             "scores_": np.asarray(one.scores) if params["compute_score"] else [],
         }

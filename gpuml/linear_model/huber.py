@@ -140,6 +140,7 @@ class HuberRegressor(LinearPredictor, BySplit, sk.HuberRegressor):
         residual = xp.astype(y, xp.float64) - X @ move(found.coef, batch.work) - found.intercept
         known = dict(found.attributes)
         outliers = xp.abs(residual) > known.pop("epsilon") * known["scale_"]
+        known["scale_"] = np.float64(known["scale_"])
         return {**known, "outliers_": move(outliers, batch.home)}
 
 

@@ -445,4 +445,4 @@ class LassoLarsIC(FromSums, sk.LassoLarsIC):
             coef = nnls(root[there, None] * vectors.T[there], target)[0]
         else:
             coef = np.linalg.lstsq(sums.H, sums.g[0])[0]
-        return float(squared_residuals(sums, 0, coef[:, None])[0]) / free
+        return np.float64(squared_residuals(sums, 0, coef[:, None])[0]) / free

@@ -9,7 +9,7 @@ from sklearn.preprocessing import LabelBinarizer
 
 from gpuml._arrays import Array, device_of, move, namespace, place_of, to_host
 from gpuml._sklearn import StrOptions, _fit_context
-from gpuml.data import Batch, Folds, Partition, row_indices, take, whole
+from gpuml.data import Batch, Folds, NotTogether, Partition, row_indices, take, whole
 from gpuml.divided.stored import StoredRows
 from gpuml.linear_model._class_models import class_counts
 from gpuml.linear_model._classifier import weights_of_classes
@@ -155,6 +155,8 @@ class RidgeClassifier(SeveralLabels, RidgeEstimator, sk.RidgeClassifier):
 
     def multifit_piece(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
         """As `multifit_batch`, of some of the rows, with the classes that they have."""
+        if is_table(y):
+            raise NotTogether("the targets of RidgeClassifier have several labels per row")
         return class_batch(self, X, y, sample_weight)
 
     def multifit_joined(self, batch: Batch) -> Batch:

@@ -66,7 +66,7 @@ class RidgeChoosing(Choosing):
         best = int(np.argmax(np.where(np.isnan(mean), -np.inf, mean)))
         return {
             **_model_only(model_of(best)),
-            "alpha_": float(alphas[best]),
+            "alpha_": np.float64(alphas[best]),
             "best_score_": mean[best],
         }
 
@@ -93,7 +93,7 @@ class RidgeChoosing(Choosing):
         if scores.ndim == 2:
             alpha_, best_score_ = (move(np.ascontiguousarray(a), batch.home) for a in (alpha, top))
         else:
-            alpha_, best_score_ = float(alpha), float(top)
+            alpha_, best_score_ = float(alpha), np.float64(top)
         fitted.update(alpha_=alpha_, best_score_=best_score_)
         if self.store_cv_results:
             table = namespace(table).permute_dims(table, (1, 2, 0))  # (n, t, A)

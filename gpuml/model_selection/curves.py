@@ -1,6 +1,7 @@
 """Scores over values of a parameter, or over training set sizes, from one pass over the rows."""
 
 import time
+import warnings
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn import model_selection as sk
 from sklearn.base import clone
+from sklearn.exceptions import FitFailedWarning
 from sklearn.utils import check_random_state
 
 from gpuml._arrays import is_foreign
@@ -20,6 +22,7 @@ from gpuml._sklearn import (
     validate_params,
 )
 from gpuml.data import Split, row_indices
+from gpuml.exceptions import level_of_user
 from gpuml.metrics.scorer import check_scoring
 from gpuml.model_selection.evaluate import Evaluator, Job
 from gpuml.model_selection.inside import rows_within
@@ -85,11 +88,12 @@ def validation_curve(
     Returns
     -------
     train_scores, test_scores : ndarrays of shape (n_values, n_splits), in CPU memory
+        `error_score` where a fit fails, which a FitFailedWarning says, even if all fail.
 
     Raises
     ------
     ValueError
-        If all fits fail, or scikit-learn's function would raise it.
+        If scikit-learn's function would raise it.
 
     See Also
     --------
@@ -120,7 +124,12 @@ def validation_curve(
         error_score=error_score,
         verbose=verbose,
     )
-    found = _scores(job, [{param_name: value} for value in param_range], error_score)
+    results = Evaluator(job).evaluate([{param_name: value} for value in param_range])
+    try:
+        _warn_or_raise_about_fit_failures(results, error_score)
+    except ValueError as error:  # all fail, and the curve is one of `error_score`
+        warnings.warn(str(error), FitFailedWarning, stacklevel=level_of_user())
+    found = _tables(results)
     shape = (len(param_range), len(job.splits))
     return found["train_scores"].reshape(shape), found["test_scores"].reshape(shape)
 
@@ -248,10 +257,22 @@ def learning_curve(
         for size in map(int, sizes)
     ]
     job = replace(job, splits=splits)
-    found = _grown(job, len(sizes)) if grows else _scores(job, [{}], error_score)
+    if grows:
+        found = _grown(job, len(sizes))
+    else:
+        results = Evaluator(job).evaluate([{}])
+        _warn_or_raise_about_fit_failures(results, error_score)
+        found = _tables(results)
     names = ["train_scores", "test_scores"]
     names += ["fit_time", "score_time"] if return_times else []
     return sizes, *(found[name].reshape(len(parts), len(sizes)).T for name in names)
+
+
+def _tables(results: list[dict[str, Any]]) -> dict[str, np.ndarray]:
+    """Scores and seconds of every candidate on every split, split after split of a candidate."""
+    check_one_score(results)
+    names = ("train_scores", "test_scores", "fit_time", "score_time")
+    return {name: np.asarray([result[name] for result in results]) for name in names}
 
 
 def _grown(job: Job, n_sizes: int) -> dict[str, np.ndarray]:
@@ -273,16 +294,3 @@ def _grown(job: Job, n_sizes: int) -> dict[str, np.ndarray]:
             result[f"{name}_scores"] = score_model(model, *rows, params, task)
         results.append(result | {"score_time": time.perf_counter() - fitted})
     return _tables(results)
-
-
-def _scores(job: Job, candidates: list[dict], error_score: Any) -> dict[str, np.ndarray]:
-    """Scores and seconds of every candidate on every split, split after split of a candidate."""
-    results = Evaluator(job).evaluate(candidates)
-    _warn_or_raise_about_fit_failures(results, error_score)
-    return _tables(results)
-
-
-def _tables(results: list[dict[str, Any]]) -> dict[str, np.ndarray]:
-    check_one_score(results)
-    names = ("train_scores", "test_scores", "fit_time", "score_time")
-    return {name: np.asarray([result[name] for result in results]) for name in names}

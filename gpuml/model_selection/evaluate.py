@@ -11,7 +11,7 @@ from gpuml._arrays.threads import threads_for_rows
 from gpuml._settings.config import current_settings, get_config
 from gpuml._settings.progress import progress_bar
 from gpuml._sklearn import _num_samples
-from gpuml.data import AnySplit, Folds, NeedsAllRows, UnfittableSplits
+from gpuml.data import AnySplit, Folds, NotTogether, UnfittableSplits
 from gpuml.exceptions import level_of_user
 from gpuml.extending import MultifitEstimator, Stack
 from gpuml.model_selection.candidates import (
@@ -290,7 +290,7 @@ class Evaluator:
 
     def _told(self, error):
         """The refusal for an error. Warn at once if it hardly comes from rows or parameters."""
-        text = raised_words(error)
+        text = str(error) if type(error) is NotTogether else raised_words(error)
         told = not isinstance(error, REFUSALS)
         if told:
             warnings.warn(
@@ -300,7 +300,7 @@ class Evaluator:
                 stacklevel=level_of_user(),
             )
         # Divided rows cannot provide everything; that is no error.
-        return Refusal(text, raised=not told and not isinstance(error, NeedsAllRows))
+        return Refusal(text, raised=not told and not isinstance(error, NotTogether))
 
     def _fit_together(self, estimator, group):
         """All models of a group; splits that cannot be fitted get substitute training rows."""

@@ -21,7 +21,7 @@ from gpuml._sklearn import (
     _print_elapsed_time,
     _routing_enabled,
 )
-from gpuml.data import NeedsAllRows, Split, UnfittableSplits, whole
+from gpuml.data import NotTogether, Split, UnfittableSplits, whole
 from gpuml.model_selection.boosters import SharedBins, fit_threads
 from gpuml.model_selection.candidates import (
     BINNED,
@@ -233,7 +233,7 @@ class _Work:
 
     def _refuse(self, error):
         """Record why a group is fitted one by one; single fits tell which model fails, and how."""
-        expected = isinstance(error, UnfittableSplits | NeedsAllRows)
+        expected = isinstance(error, UnfittableSplits | NotTogether)
         self.refusal = Refusal(str(error) if expected else raised_words(error), raised=not expected)
 
     # ------------------------------------------------------------ one fit

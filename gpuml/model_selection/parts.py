@@ -246,7 +246,14 @@ class StandIn:
         expected = signature(self.estimator.fit)
 
         def fit(*args, **params):
-            expected.bind(*args, **params)  # raises a TypeError for wrong arguments
+            try:
+                expected.bind(*args, **params)
+            except TypeError as error:
+                if "argument 'sample_weight'" not in str(error):
+                    raise
+                name = type(self.estimator).__name__  # scikit-learn would name the stand-in
+                text = f"Underlying estimator {name} does not support sample weights."
+                raise TypeError(text) from error
             return self.noted(*args, **params)
 
         fit.__signature__ = expected  # type: ignore[attr-defined]

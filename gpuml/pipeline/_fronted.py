@@ -1,6 +1,8 @@
 """A pipeline whose first steps do not follow from sums, as a `ColumnTransformer` of all columns."""
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from sklearn.base import clone
@@ -9,13 +11,16 @@ from sklearn.pipeline import Pipeline
 from gpuml._arrays import has_gpu
 from gpuml._arrays.frames import is_host_frame
 from gpuml._settings.config import current_settings
-from gpuml.data import Folds
+from gpuml._sklearn import _check_feature_names, _safe_indexing
+from gpuml.data import Batch, Folds
 from gpuml.pipeline._affine import AffinePipeline, output_names, pipeline_obstacle
 from gpuml.pipeline._stacks import PipelineStack
 from gpuml.pipeline._weights import fit_weights
-from gpuml.resampling.multifit import TABLES, class_of
+from gpuml.resampling.multifit import TABLES, class_of, is_known
 
 FRONT = "front"
+# Steps whose output may be a DataFrame though they were not told to make one.
+OPEN = ("FunctionTransformer", "Pipeline")
 
 
 class FrontedPipeline(AffinePipeline):
@@ -38,6 +43,7 @@ class FrontedPipeline(AffinePipeline):
         super().__init__(
             Pipeline([(self.columns, whole), (last_name, last)]), weight, weighted | inside
         )
+        self.row_in_: Any = None  # the first row, if X is a DataFrame
 
     @property
     def multifit_params(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -52,6 +58,12 @@ class FrontedPipeline(AffinePipeline):
             # Tables are DataFrames, which are read in CPU memory.
             return pipeline_obstacle(self.given, {})
         return super().multifit_obstacle(X)
+
+    def multifit_batch(self, X: Any, y: Any, sample_weight: Any = None) -> Batch:
+        """Check the rows of a search and bring them to their compute device."""
+        batch = super().multifit_batch(X, y, sample_weight)
+        self.row_in_ = _safe_indexing(X, [0]) if is_host_frame(X) else None
+        return batch
 
     def multifit(
         self,
@@ -76,7 +88,22 @@ class FrontedPipeline(AffinePipeline):
         names = output_names(seen[-1]) if seen else None
         if names is not None:
             last[1].feature_names_in_ = names
+        elif seen and (type(seen[-1]).__name__ in OPEN or not is_known(seen[-1])):
+            self._tell_names(seen, last[1])
         return model
+
+    def _tell_names(self, steps, last):
+        """Tell a model the names of its features if a function or a foreign step gives some."""
+        if self.row_in_ is None:
+            return
+        # One row may be too few for it.
+        with warnings.catch_warnings(), suppress(Exception):
+            warnings.simplefilter("ignore")
+            image = self.row_in_
+            for step in steps:
+                image = step.transform(image)
+            if image.shape[1] == last.n_features_in_:
+                _check_feature_names(last, image, reset=True)
 
     @property
     def _prefix(self):

@@ -17,6 +17,7 @@ from gpuml.adapters.rows.cluster import KMEANS
 from gpuml.cluster import KMeans
 from gpuml.ensemble import RandomForestClassifier, RandomForestRegressor
 from gpuml.exceptions import FallbackError, FallbackWarning, PrecisionWarning
+from gpuml.neighbors import KNeighborsClassifier
 
 X, Y = load_iris(return_X_y=True)
 NAMES = np.array(["setosa", "versicolor", "virginica"])[Y]
@@ -262,3 +263,8 @@ def test_the_setting(fake):
     assert gpuml.get_config()["fallback"] == "warn"
     with pytest.raises(ValueError, match="fallback must be one of"):
         gpuml.set_config(fallback="never")
+
+
+def test_an_error_of_arguments_names_the_method():
+    with pytest.raises(TypeError, match=r"KNeighborsClassifier\.fit\(\) .*argument 'weights'"):
+        KNeighborsClassifier().fit([[0.0]], [0], weights=[1.0])

@@ -51,6 +51,7 @@ from gpuml.multioutput import (
     MultiOutputRegressor,
     RegressorChain,
 )
+from gpuml.neighbors import KNeighborsClassifier
 from gpuml.pipeline import make_pipeline
 from gpuml.preprocessing import StandardScaler
 from gpuml.svm import LinearSVC
@@ -413,6 +414,12 @@ def test_a_warning_names_the_class_that_takes_no_weights(joined):
     model = CalibratedClassifierCV(make_pipeline(StandardScaler(), LOGISTIC), ensemble=joined)
     with pytest.warns(UserWarning, match="Since Pipeline does not appear to accept sample_weight"):
         model.fit(X, TWO, sample_weight=WEIGHT)
+
+
+def test_an_error_names_the_class_in_a_stack_that_takes_no_weights():
+    stack = StackingClassifier([("near", KNeighborsClassifier())], cv=3)
+    with pytest.raises(TypeError, match="estimator KNeighborsClassifier does not support sample"):
+        stack.fit(X, CLASSES, sample_weight=WEIGHT)
 
 
 @pytest.mark.parametrize("name", AROUND)

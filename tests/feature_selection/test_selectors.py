@@ -78,7 +78,9 @@ def theirs(selector):
 def assert_same(found, expected):
     np.testing.assert_array_equal(found.get_support(), expected.get_support())
     for name in ("n_features_to_select_", "n_features_", "n_features_in_"):
-        assert getattr(found, name, None) == getattr(expected, name, None)
+        one, other = (getattr(each, name, None) for each in (found, expected))
+        assert one == other
+        assert type(one) is type(other)
     if hasattr(expected, "ranking_"):
         np.testing.assert_array_equal(found.ranking_, expected.ranking_)
     if hasattr(expected, "cv_results_"):

@@ -7,9 +7,11 @@ import weakref
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn import linear_model as sk
 from sklearn.base import clone
 from sklearn.model_selection import KFold
 
+from gpuml import linear_model
 from gpuml.linear_model import (
     ElasticNet,
     Lasso,
@@ -42,6 +44,9 @@ OF_SPARSE_ROWS = ("ridge", "ridge of two targets", "two classes", "three classes
 CASES = [(name, False) for name in FAMILIES] + [(name, True) for name in OF_SPARSE_ROWS]
 
 
+NUMBERS = np.random.default_rng(0).normal(size=(60, 4)), np.arange(60.0)
+
+
 def rows(kind, is_sparse):
     rng = np.random.default_rng(3)
     X = rng.standard_normal((60, 5)) * (rng.random((60, 5)) < 0.5)
@@ -55,6 +60,20 @@ def rows(kind, is_sparse):
         "counts": rng.poisson(np.exp(0.5 * z)),
     }[kind]
     return (sparse.csr_array(X) if is_sparse else X), y
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        *[(name, {}) for name in ("ARDRegression", "BayesianRidge", "HuberRegressor")],
+        *[(name, {}) for name in ("LarsCV", "LassoCV", "LassoLarsIC", "RidgeCV")],
+        *[("RidgeCV", {"cv": 3}), ("RidgeCV", {"alphas": [1, 2]})],
+    ],
+)
+def test_fitted_numbers_are_of_the_types_that_scikit_learn_gives(name, options):
+    found, expected = (getattr(m, name)(**options).fit(*NUMBERS) for m in (linear_model, sk))
+    for attribute, value in vars(expected).items():
+        assert type(getattr(found, attribute)) is type(value), attribute
 
 
 def fitted(name, is_sparse):

@@ -13,6 +13,8 @@ from gpuml._arrays import place_of
 from gpuml.linear_model import RidgeClassifier, RidgeClassifierCV
 from gpuml.model_selection import GridSearchCV
 from gpuml.multioutput import MultiOutputClassifier
+from gpuml.pipeline import Pipeline
+from gpuml.preprocessing import PolynomialFeatures, StandardScaler
 from gpuml.testing import LAW_RTOL
 
 NAMES = np.array(["ash", "beech", "cedar", "dogwood"])
@@ -201,6 +203,26 @@ def test_rows_of_several_labels_are_checked_as_those_of_single_ones(name, rng):
     # A failed fit changes nothing, and one to an array leaves no names of columns.
     assert list(ours.feature_names_in_) == list(names.columns)
     assert not hasattr(ours.fit(X, Y), "feature_names_in_")
+
+
+@pytest.mark.parametrize(
+    "steps", [[], [("terms", PolynomialFeatures()), ("scale", StandardScaler())]]
+)
+def test_a_plan_says_why_searches_over_several_labels_go_one_by_one(steps, rng, recwarn):
+    X, y, _ = problem(rng)
+    Y = np.stack([y == 0, y == 1], axis=1).astype(int)
+    grid = {"model__alpha": [0.1, 10.0, 1e4]}
+    ours, theirs = (
+        search(Pipeline([*steps, ("model", model)]), grid, cv=3).fit(X, Y)
+        for search, model in (
+            (GridSearchCV, RidgeClassifier()),
+            (SkGridSearchCV, sk.RidgeClassifier()),
+        )
+    )
+    for name in ("mean_test_score", "std_test_score"):
+        np.testing.assert_allclose(ours.cv_results_[name], theirs.cv_results_[name])
+    assert "the targets of RidgeClassifier have several labels per row" in str(ours.plan_)
+    assert not recwarn.list
 
 
 @pytest.mark.parametrize("y_is_sparse", [False, True])

@@ -6,6 +6,7 @@ import pytest
 import sklearn.linear_model as sk_linear
 import sklearn.model_selection as sk
 from sklearn.datasets import load_diabetes, load_iris
+from sklearn.exceptions import FitFailedWarning
 from sklearn.naive_bayes import GaussianNB as TheirNB
 from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeRegressor
@@ -293,6 +294,16 @@ def test_what_is_refused(numbers):
         ours.cross_val_predict(Ridge(alpha=-1), X, y)
     with pytest.raises(InvalidParameterError, match="n_permutations"):
         ours.permutation_test_score(Ridge(), X, y, n_permutations=0)
+
+
+@pytest.mark.parametrize("error_score", [np.nan, -1.0])
+@pytest.mark.parametrize("values", [[-1.0, 1.0], [-1.0, -2.0]])
+def test_a_curve_of_failed_fits_is_one_of_error_scores(values, error_score, numbers):
+    options = {"param_name": "alpha", "param_range": values, "error_score": error_score}
+    with pytest.warns(FitFailedWarning, match="fits failed"):
+        found = ours.validation_curve(Ridge(), *numbers, **options)
+    expected = sk.validation_curve(sk_linear.Ridge(), *numbers, **options)
+    np.testing.assert_allclose(found, expected)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,8 @@ import pandas as pd
 import pytest
 from sklearn import linear_model as sk_linear
 from sklearn import preprocessing as sk
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.compose import ColumnTransformer
 from sklearn.feature_selection import SelectKBest, f_regression
 from sklearn.impute import MissingIndicator, SimpleImputer
 from sklearn.model_selection import GridSearchCV as SkGridSearchCV
@@ -21,11 +23,26 @@ def as_frames(step):
     return step.set_output(transform="pandas")
 
 
+class Upper(TransformerMixin, BaseEstimator):
+    """A step that fits nothing, as people write them."""
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return X.fillna(0.0).rename(columns=str.upper)
+
+
 # Steps before the model, and what a search varies of them.
 CASES = {
     "imputer": ([("fill", SimpleImputer()), ("scale", sk.StandardScaler())], {"fill__strategy": ["mean", "median"]}),
     "many": ([("fill", SimpleImputer(add_indicator=True)), ("terms", sk.PolynomialFeatures()), ("scale", sk.RobustScaler()), ("best", SelectKBest(f_regression))], {"terms__degree": [1, 2], "best__k": [3, 5]}),
     "union": ([("union", UNION), ("spline", sk.SplineTransformer())], {"union__filled__strategy": ["mean", "median"], "spline": ["passthrough", sk.SplineTransformer(3)]}),
+    "function": ([("fill", sk.FunctionTransformer(lambda X: X.fillna(0).assign(ac=X.a.fillna(0) * X.c.fillna(0))))], {}),
+    "named by no step": ([("fill", as_frames(SimpleImputer())), ("same", sk.FunctionTransformer())], {"fill__strategy": ["mean", "median"]}),
+    "fits nothing": ([("own", Upper()), ("same", sk.FunctionTransformer())], {}),
+    "fits nothing for columns": ([("table", ColumnTransformer([("own", Upper(), ["a", "c"])], remainder=SimpleImputer()))], {}),
+    "named inside": ([("inner", Pipeline([("own", Upper()), ("scale", as_frames(sk.MinMaxScaler()))]))], {}),
     "frames": ([("columns", as_frames(SimpleImputer())), ("bins", as_frames(BINS))], {"bins__n_bins": [2, 4]}),
 }  # fmt: skip
 
@@ -57,8 +74,10 @@ def test_scores_and_models_are_those_of_scikit_learn(name, table):
     for one, two in zip(mine.best_estimator_, theirs.best_estimator_, strict=True):
         assert type(one).__name__ == type(two).__name__
         if not isinstance(one, str):
-            assert one.n_features_in_ == two.n_features_in_
-            assert hasattr(one, "feature_names_in_") == hasattr(two, "feature_names_in_")
+            widths = [getattr(each, "n_features_in_", None) for each in (one, two)]
+            assert widths[0] == widths[1]
+            names = [list(getattr(each, "feature_names_in_", ())) for each in (one, two)]
+            assert names[0] == names[1]
 
 
 def test_weights_of_the_model_and_of_a_step(table):
