@@ -331,6 +331,29 @@ def test_several_files_folders_and_urls(tmp_path, room):
     np.testing.assert_allclose(Ridge().fit(rows, "y").coef_, expected, rtol=1e-10)
 
 
+def test_files_without_rows_among_others(tmp_path, room):
+    for i, n in enumerate([0, 200, 0, 400, 0]):
+        own = table().slice(max(0, 200 * (i - 2)), n)
+        with parquet.ParquetWriter(tmp_path / f"{i}.parquet", own.schema) as file:
+            if n:  # none has a row group without rows
+                file.write_table(own)
+    rows = rows_of(tmp_path, "y")
+    np.testing.assert_array_equal(rows.drop("y")[:], X)
+    expected = Ridge().fit(X, TARGETS["y"]).coef_
+    np.testing.assert_allclose(Ridge().fit(rows, "y").coef_, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", [None, "id"])
+def test_the_index_of_a_dataframe_is_no_feature(tmp_path, name):
+    frame = table().to_pandas()
+    frame.sample(frac=1, random_state=0).rename_axis(name).to_parquet(tmp_path / "rows.parquet")
+    rows = gpuml.read_parquet(tmp_path)
+    assert rows.columns == tuple(frame)
+    index = "__index_level_0__" if name is None else name
+    assert gpuml.read_parquet(tmp_path, [index, "y"]).columns == (index, "y")
+    assert sorted(rows.column(index)) == list(range(N_ROWS))
+
+
 def test_number_of_threads_changes_no_bit(path, room, monkeypatch):
     model, grid, target = SEARCHES[5]
     one = GridSearchCV(model, grid).fit(rows_of(path, target), target)

@@ -118,6 +118,7 @@ class ParquetTable(_Arrow):
     schema: Any
     filesystem: Any
     label: str
+    index: tuple[str, ...] = ()
 
     @property
     def n_rows(self) -> int:  # type: ignore[override]
@@ -133,7 +134,7 @@ class ParquetTable(_Arrow):
     def batches(self, columns: Sequence[str], rows: slice) -> Iterator[tuple[int, Sequence[Any]]]:
         first = 0
         for file in self.files:
-            if first < rows.stop and rows.start < first + file.n_rows:
+            if max(first, rows.start) < min(first + file.n_rows, rows.stop):
                 yield from self._batches_of(file, columns, first, rows)
             first += file.n_rows
 
@@ -172,24 +173,28 @@ def parquet_table(path: Any, storage_options: Mapping[str, Any] | None = None) -
         columns.
     """
     filesystem, paths = _found(path, storage_options, ".parquet")
-    files, schema = [], None
+    files, schema, of_pandas = [], None, None
     for each in paths:
         with _explained(each, "It is no file of Parquet."), _opened(filesystem, each) as opened:
-            metadata, own = opened.metadata, opened.schema_arrow.remove_metadata()
+            metadata, written = opened.metadata, opened.schema_arrow
+            own = written.remove_metadata()
             groups = [metadata.row_group(g) for g in range(metadata.num_row_groups)]
         if schema is not None and not own.equals(schema):
             raise ValueError(
                 f"{each} has other columns than {paths[0]}: {_differences(schema, own)}. Rows of a "
                 "search need the same columns, of the same types, in all files."
             )
-        schema = own
+        if schema is None:
+            schema, of_pandas = own, written.pandas_metadata
         sizes = tuple(group.num_rows for group in groups)
         largest = max((group.total_byte_size for group in groups), default=0)
         column_bytes = largest // max(1, metadata.num_columns)
         stamp = _stamp(filesystem, each)
         files.append(_File(each, metadata.num_rows, sizes, column_bytes, stamp))
     _refuse_one_name(paths[0], schema)
-    return ParquetTable(tuple(files), schema, filesystem, _label(paths))
+    # Ranges, which have no column, are mappings.
+    index = [each for each in (of_pandas or {}).get("index_columns", ()) if isinstance(each, str)]
+    return ParquetTable(tuple(files), schema, filesystem, _label(paths), tuple(index))
 
 
 @contextmanager
