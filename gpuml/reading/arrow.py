@@ -234,9 +234,14 @@ def _opened(filesystem, path, text=()):
 def _found(path, storage_options, ending):
     """The file system behind paths (None is this machine's), and files in order."""
     several = [path] if isinstance(path, str | os.PathLike) else list(path)
-    paths: list[str] = [os.fspath(each) for each in several]
+    paths: list[str] = [os.path.expanduser(os.fspath(each)) for each in several]
+    kinds = {"".join(each.partition("://")[:2]) for each in paths if "://" in each}
     filesystem = None
-    if any("://" in each for each in paths):
+    if not paths:
+        raise ValueError("The list of files is empty, and at least one is needed.")
+    if kinds and not all(each.startswith(min(kinds)) for each in paths):
+        raise ValueError(f"Files must be all on this machine, or all at {min(kinds)}, got {paths}.")
+    if kinds:
         try:
             import fsspec
         except ImportError as error:
@@ -252,6 +257,7 @@ def _found(path, storage_options, ending):
         if is_folder(each):
             root = each.rstrip("/") if filesystem else glob.escape(each.rstrip("/"))
             found = sorted(f for f in find(f"{root}/**/*{ending}") if not is_folder(f))
+            found = [f for f in found if not _is_hidden(f[len(each) :])]
             _warn_of_partitions(each, found)
         else:
             found = sorted(find(each)) if "*" in each else [each]
@@ -259,6 +265,11 @@ def _found(path, storage_options, ending):
             raise FileNotFoundError(f"There is no file *{ending} at {each}.")
         files += found
     return filesystem, files
+
+
+def _is_hidden(path):
+    """Whether pandas and pyarrow leave a file of a folder out, as what a writer has there."""
+    return any(part.startswith(("_", ".")) for part in path.split("/"))
 
 
 def _warn_of_partitions(folder, files):
