@@ -11,11 +11,13 @@ import sys
 import threading
 from contextlib import suppress
 from typing import Any
+from weakref import WeakSet
 
 import cloudpickle
 from distributed import Client, WorkerPlugin
 
 SECONDS_TO_IMPORT = 10
+_waited: WeakSet[Client] = WeakSet()
 
 
 def dask_setup(worker: Any) -> None:
@@ -40,7 +42,9 @@ def import_on_workers(client: Client) -> None:
     """Let workers of any cluster, also those that join later, import what is imported here.
 
     Dask gives no tasks to a worker before its plugins are set up. Otherwise one that replaces a
-    dead worker imports for seconds, while all others wait for it. Errors are ignored.
+    dead worker imports for seconds, while all others wait for it. Each client waits until all have
+    imported: a function that arrives meanwhile would deadlock with a task that imports the package.
+    Errors are ignored.
     """
     names = [name for name in sys.modules if name.partition(".")[0] == "gpuml_dask"]
 
@@ -55,8 +59,9 @@ def import_on_workers(client: Client) -> None:
     async def register():
         scheduler: Any = client.scheduler
         await scheduler.register_worker_plugin(
-            plugin=cloudpickle.dumps(Imported()), name="gpuml_dask", idempotent=True
+            plugin=cloudpickle.dumps(Imported()), name="gpuml_dask", idempotent=client in _waited
         )
+        _waited.add(client)
 
     with suppress(Exception):
         client.sync(register, callback_timeout=SECONDS_TO_IMPORT)

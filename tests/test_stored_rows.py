@@ -331,6 +331,29 @@ def test_several_files_folders_and_urls(tmp_path, room):
     np.testing.assert_allclose(Ridge().fit(rows, "y").coef_, expected, rtol=1e-10)
 
 
+def test_files_without_rows_among_others(tmp_path, room):
+    for i, n in enumerate([0, 200, 0, 400, 0]):
+        own = table().slice(max(0, 200 * (i - 2)), n)
+        with parquet.ParquetWriter(tmp_path / f"{i}.parquet", own.schema) as file:
+            if n:  # none has a row group without rows
+                file.write_table(own)
+    rows = rows_of(tmp_path, "y")
+    np.testing.assert_array_equal(rows.drop("y")[:], X)
+    expected = Ridge().fit(X, TARGETS["y"]).coef_
+    np.testing.assert_allclose(Ridge().fit(rows, "y").coef_, expected, rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", [None, "id"])
+def test_the_index_of_a_dataframe_is_no_feature(tmp_path, name):
+    frame = table().to_pandas()
+    frame.sample(frac=1, random_state=0).rename_axis(name).to_parquet(tmp_path / "rows.parquet")
+    rows = gpuml.read_parquet(tmp_path)
+    assert rows.columns == tuple(frame)
+    index = "__index_level_0__" if name is None else name
+    assert gpuml.read_parquet(tmp_path, [index, "y"]).columns == (index, "y")
+    assert sorted(rows.column(index)) == list(range(N_ROWS))
+
+
 def test_number_of_threads_changes_no_bit(path, room, monkeypatch):
     model, grid, target = SEARCHES[5]
     one = GridSearchCV(model, grid).fit(rows_of(path, target), target)
@@ -478,6 +501,10 @@ def test_files_of_different_columns(tmp_path):
 def test_no_file(tmp_path):
     with pytest.raises(FileNotFoundError):
         gpuml.read_parquet(tmp_path / "none.parquet")
+    with pytest.raises(ValueError, match="list of files is empty"):
+        gpuml.read_parquet([])
+    with pytest.raises(ValueError, match="all on this machine, or all at memory://"):
+        gpuml.read_parquet([tmp_path / "none.parquet", "memory://one.parquet"])
     with pytest.raises(FileNotFoundError, match="There is no file"):
         gpuml.read_parquet(tmp_path)
 
@@ -519,6 +546,24 @@ def test_folders_whatever_they_are_called(tmp_path):
     folder.mkdir(parents=True)
     parquet.write_table(table(), folder / "0.parquet")
     assert len(gpuml.read_parquet(tmp_path / "[1]")) == N_ROWS
+
+
+def test_what_writers_leave_in_folders_is_not_read(tmp_path):
+    fsspec = pytest.importorskip("fsspec")
+    (tmp_path / "_temporary" / "0").mkdir(parents=True)
+    for name in ("0.parquet", "_temporary/0/1.parquet", "_2.parquet", ".3.parquet"):
+        parquet.write_table(table(), tmp_path / name)
+    (tmp_path / "_temporary" / "unfinished.parquet").write_bytes(b"PAR1")
+    assert len(gpuml.read_parquet(tmp_path)) == N_ROWS
+    fsspec.filesystem("memory").put(str(tmp_path), "/leftovers", recursive=True)
+    assert len(gpuml.read_parquet("memory://leftovers")) == N_ROWS
+    assert len(gpuml.read_parquet(tmp_path / "_2.parquet")) == N_ROWS
+
+
+def test_home_is_where_paths_of_it_are(path, monkeypatch):
+    monkeypatch.setenv("HOME" if os.name == "posix" else "USERPROFILE", str(Path(path).parent))
+    assert len(gpuml.read_parquet(f"~/{Path(path).name}")) == N_ROWS
+    assert len(gpuml.read_parquet("~")) == N_ROWS
 
 
 def test_several_targets_by_name_are_told_how(path):

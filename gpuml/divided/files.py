@@ -32,7 +32,8 @@ def read_parquet(
         Files with the same columns, folders of them, patterns with ``*``, or URLs that fsspec
         knows, such as ``s3://bucket/folder``.
     columns : sequence of str, default=None
-        Names of the columns to use, including y and weights; None is all columns.
+        Names of the columns to use, including y and weights; None is all columns, except the index
+        of a DataFrame that pandas or Dask wrote.
     memory : int or str, default=None
         The most bytes for rows that are read ahead or stay in memory, such as "4GB"; None is half
         of the memory that is free now. y and weights always stay in memory.

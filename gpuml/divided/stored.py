@@ -396,10 +396,10 @@ def memory_of(memory: Any) -> int:
 
 
 def stored_rows(table: Table, columns: Sequence[str] | None, memory: Any) -> StoredRows:
-    """Rows of a table; `columns` None is all of them."""
+    """Rows of a table; `columns` None is all of them but the index of a DataFrame."""
     rows = StoredRows(table, tuple(table.names), memory_of(memory))
     if columns is None:
-        return rows
+        return rows.drop(*set(table.index) & set(table.names))
     if isinstance(columns, str):
         raise ValueError(f"columns must be a list of names, got {columns!r}. Use [{columns!r}].")
     return rows.select(list(columns))

@@ -118,6 +118,7 @@ class ParquetTable(_Arrow):
     schema: Any
     filesystem: Any
     label: str
+    index: tuple[str, ...] = ()
 
     @property
     def n_rows(self) -> int:  # type: ignore[override]
@@ -133,7 +134,7 @@ class ParquetTable(_Arrow):
     def batches(self, columns: Sequence[str], rows: slice) -> Iterator[tuple[int, Sequence[Any]]]:
         first = 0
         for file in self.files:
-            if first < rows.stop and rows.start < first + file.n_rows:
+            if max(first, rows.start) < min(first + file.n_rows, rows.stop):
                 yield from self._batches_of(file, columns, first, rows)
             first += file.n_rows
 
@@ -172,24 +173,28 @@ def parquet_table(path: Any, storage_options: Mapping[str, Any] | None = None) -
         columns.
     """
     filesystem, paths = _found(path, storage_options, ".parquet")
-    files, schema = [], None
+    files, schema, of_pandas = [], None, None
     for each in paths:
         with _explained(each, "It is no file of Parquet."), _opened(filesystem, each) as opened:
-            metadata, own = opened.metadata, opened.schema_arrow.remove_metadata()
+            metadata, written = opened.metadata, opened.schema_arrow
+            own = written.remove_metadata()
             groups = [metadata.row_group(g) for g in range(metadata.num_row_groups)]
         if schema is not None and not own.equals(schema):
             raise ValueError(
                 f"{each} has other columns than {paths[0]}: {_differences(schema, own)}. Rows of a "
                 "search need the same columns, of the same types, in all files."
             )
-        schema = own
+        if schema is None:
+            schema, of_pandas = own, written.pandas_metadata
         sizes = tuple(group.num_rows for group in groups)
         largest = max((group.total_byte_size for group in groups), default=0)
         column_bytes = largest // max(1, metadata.num_columns)
         stamp = _stamp(filesystem, each)
         files.append(_File(each, metadata.num_rows, sizes, column_bytes, stamp))
     _refuse_one_name(paths[0], schema)
-    return ParquetTable(tuple(files), schema, filesystem, _label(paths))
+    # Ranges, which have no column, are mappings.
+    index = [each for each in (of_pandas or {}).get("index_columns", ()) if isinstance(each, str)]
+    return ParquetTable(tuple(files), schema, filesystem, _label(paths), tuple(index))
 
 
 @contextmanager
@@ -229,9 +234,14 @@ def _opened(filesystem, path, text=()):
 def _found(path, storage_options, ending):
     """The file system behind paths (None is this machine's), and files in order."""
     several = [path] if isinstance(path, str | os.PathLike) else list(path)
-    paths: list[str] = [os.fspath(each) for each in several]
+    paths: list[str] = [os.path.expanduser(os.fspath(each)) for each in several]
+    kinds = {"".join(each.partition("://")[:2]) for each in paths if "://" in each}
     filesystem = None
-    if any("://" in each for each in paths):
+    if not paths:
+        raise ValueError("The list of files is empty, and at least one is needed.")
+    if kinds and not all(each.startswith(min(kinds)) for each in paths):
+        raise ValueError(f"Files must be all on this machine, or all at {min(kinds)}, got {paths}.")
+    if kinds:
         try:
             import fsspec
         except ImportError as error:
@@ -247,6 +257,7 @@ def _found(path, storage_options, ending):
         if is_folder(each):
             root = each.rstrip("/") if filesystem else glob.escape(each.rstrip("/"))
             found = sorted(f for f in find(f"{root}/**/*{ending}") if not is_folder(f))
+            found = [f for f in found if not _is_hidden(f[len(each) :])]
             _warn_of_partitions(each, found)
         else:
             found = sorted(find(each)) if "*" in each else [each]
@@ -254,6 +265,11 @@ def _found(path, storage_options, ending):
             raise FileNotFoundError(f"There is no file *{ending} at {each}.")
         files += found
     return filesystem, files
+
+
+def _is_hidden(path):
+    """Whether pandas and pyarrow leave a file of a folder out, as what a writer has there."""
+    return any(part.startswith(("_", ".")) for part in path.split("/"))
 
 
 def _warn_of_partitions(folder, files):

@@ -31,12 +31,15 @@ class Table(ABC):
         What messages call it.
     has_names : bool
         Whether names are those of the file, and not numbers.
+    index : tuple of str
+        Names of columns that are the index of the DataFrame that was written.
     """
 
     names: tuple[str, ...]
     n_rows: int
     label: str
     has_names: bool = True
+    index: tuple[str, ...] = ()
 
     @abstractmethod
     def dtype_of(self, column: str) -> np.dtype | None:

@@ -151,11 +151,6 @@ def check_matrix(facts: Facts) -> None:
     if facts.tail is not None and len(facts.tail) > 1:
         n_axes = len(facts.tail) + 1
         raise ValueError(f"Found array with dim {n_axes}, while dim <= 2 is required.")
-    if facts.dtype is not None and facts.dtype.kind in "USV":
-        raise ValueError(
-            "dtype='numeric' is not compatible with arrays of bytes/strings. Convert your data to "
-            "numeric values explicitly instead."
-        )
     if facts.dtype is not None and facts.dtype.kind == "c":
         raise ValueError(f"Complex data not supported\nX has dtype {facts.dtype}.")
     if facts.n_rows == 0 and facts.tail is not None:

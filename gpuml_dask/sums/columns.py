@@ -6,7 +6,6 @@ its errors and sets its attributes. What depends on all rows comes from workers.
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -43,7 +42,7 @@ def fit_columns(estimator: Any, table: Table, find: Find, label: str) -> dict[st
 
     `NeedsAllRows` is raised if all rows have to be in one place.
     """
-    check_matrix(replace(table.X.rows.facts, dtype=None))  # text will do
+    check_matrix(table.X.rows.facts)
     if not table.shape[1]:
         raise NeedsAllRows("There are no columns.")
     futures = Futures()

@@ -279,6 +279,15 @@ def test_a_scalar_weight_counts(client, rows):
     np.testing.assert_allclose(found.coef_, expected.coef_)
 
 
+@pytest.mark.parametrize("dtype", [str, bytes])
+def test_numbers_that_are_text_are_those_of_one_device(client, rows, dtype):
+    X, y = rows
+    X = X.astype(dtype)
+    expected = one_device.Ridge().fit(X, y)
+    found = linear_model.Ridge().fit(in_chunks(X), in_chunks(y))
+    np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-10)
+
+
 def test_what_sums_do_not_take_is_fitted_in_one_place(client, rows):
     X, y = rows
     missing = with_one(X, np.nan)

@@ -217,8 +217,14 @@ def of_text(X):
         (RobustScaler(quantile_range=(90.0, 10.0)), lambda X: X, "Invalid quantile range"),
         (OneHotEncoder(categories=[[1.0]] * 4), lambda X: X, "Found unknown categories"),
         (OrdinalEncoder(), lambda X: X[:, :0], "0 feature"),
+        (OrdinalEncoder(), lambda X: X.astype(complex), "Complex data not supported"),
+        (RobustScaler(), lambda X: X.astype(complex), "Complex data not supported"),
+        (SimpleImputer(), lambda X: X.astype(complex), "Complex data not supported"),
     ],
-    ids=["infinity", "one axis", "nan", "text", "parameter", "range", "unknown", "no features"],
+    ids=[
+        *("infinity", "one axis", "nan", "text", "parameter", "range", "unknown", "no features"),
+        *("complex codes", "complex quantiles", "complex sums"),
+    ],
 )
 def test_what_is_refused_changes_nothing(client, model, change, error):
     model = clone(model)

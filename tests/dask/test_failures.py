@@ -17,7 +17,7 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, WorkerPlugin
 from distributed.comm import CommClosedError
 from scipy.stats import loguniform
 from sklearn.base import BaseEstimator, RegressorMixin, clone
@@ -38,6 +38,7 @@ from gpuml.pipeline import make_pipeline
 from gpuml.preprocessing import OneHotEncoder, StandardScaler
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.model_selection import GridSearchCV, HyperbandSearchCV
+from gpuml_dask.on_start import import_on_workers
 from gpuml_dask.rows.placement import place
 from gpuml_dask.rows.sending import Homes, send
 from gpuml_dask.searching import running
@@ -818,6 +819,14 @@ def test_workers_that_join_have_imported_the_package_before_they_get_tasks(bare_
         imported = client.run(eval, IS_IMPORTED)
         assert len(imported) == 2
         assert all(imported.values())
+
+
+def test_each_client_waits_until_workers_have_imported_the_package(client):
+    client.register_plugin(WorkerPlugin(), name="gpuml_dask")  # another client's, on its way
+    with Client(client.scheduler.address, set_as_default=False) as other:
+        import_on_workers(other)
+        plugins = other.run(lambda dask_worker: type(dask_worker.plugins["gpuml_dask"]).__name__)
+    assert set(plugins.values()) == {"Imported"}
 
 
 def test_workers_without_the_package_can_join(client, rows):
