@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import ClassifierMixin, RegressorMixin
-from sklearn.metrics import accuracy_score, r2_score
+from sklearn.metrics import r2_score
 from sklearn.pipeline import Pipeline
 
-from gpuml._arrays import is_numpy
+from gpuml._arrays import is_cupy, is_numpy
 from gpuml._sklearn import _PassthroughScorer, _routing_enabled
+from gpuml.metrics.classification import accuracy_score
 from gpuml.metrics.own_scores import ScoredByAccuracy, ScoredByR2
 
 # What models inherit.
@@ -35,7 +36,7 @@ def quick(scorer: Any, model: Any, y: Any) -> Any:
     y : array
         Targets, without weights.
     """
-    plain = is_numpy(y) and y.ndim == 1 and len(y) > 1
+    plain = (is_numpy(y) or is_cupy(y)) and y.ndim == 1 and len(y) > 1
     if not plain or not isinstance(scorer, _PassthroughScorer) or _routing_enabled():
         return scorer
     last = model
@@ -46,7 +47,7 @@ def quick(scorer: Any, model: Any, y: Any) -> Any:
     method = _score_of(type(last))
     if y.dtype.kind in "iuU" and (method in ACCURACIES or _is_same(method)):
         return _accuracy
-    return _r2 if y.dtype == np.float64 and method in R2S else scorer
+    return _r2 if is_numpy(y) and y.dtype == np.float64 and method in R2S else scorer
 
 
 def _score_of(kind):
@@ -64,8 +65,8 @@ def _is_same(method):
 
 def _accuracy(model, X, y):
     found = model.predict(X)
-    if is_numpy(found) and found.dtype == y.dtype and found.shape == y.shape:
-        return float(np.mean(found == y))
+    if type(found) is type(y) and found.dtype == y.dtype and found.shape == y.shape:
+        return float((found == y).mean())
     return accuracy_score(y, found)
 
 

@@ -8,6 +8,7 @@ a neighbour are searched again, by products of float64. So results are those of 
 
 from collections.abc import Callable
 from functools import cache
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -227,20 +228,24 @@ def _searched(train, X, k, frame, products):
     (m, p), n = X.shape, len(train)
     kept = min(k + SPARE, n)
     keep, order = _kernels(train.device.id, products.dtype, train.dtype.name)
-    left, lengths = _left(X, frame, products)
     # A key takes twice as much as a product; all bits set are larger than any.
-    best = cupy.full((m, kept * 2 * left.itemsize), 255, dtype=np.uint8)
+    size = np.dtype(products.dtype).itemsize
+    best = cupy.full((m, kept * 2 * size), 255, dtype=np.uint8)
+    lengths = cupy.empty(m, dtype=np.float64)
     rows = min(TILE_ROWS, m)
-    columns = min(TILE_BYTES // (rows * left.itemsize), n)
-    space = cupy.empty(rows * columns, dtype=left.dtype)
-    for first in range(0, n, columns):
-        right, _ = _operand(train[first : first + columns], frame, products.right)
-        for start in range(0, m, rows):
-            own, of_own = left[start : start + rows], best[start : start + rows]
-            tile = space[: len(own) * len(right)].reshape(len(own), len(right))
-            products.multiply(own, right, tile)
-            sizes = np.int32(len(right)), np.uint32(first), np.int32(kept)
-            keep((len(own),), (THREADS,), (tile, *sizes, of_own))
+    columns = min(TILE_BYTES // (rows * size), n)
+    space = cupy.empty(rows * columns, dtype=products.dtype)
+    for some in _blocks(m, p, rows):
+        left, lengths[some] = _operand(X[some], frame, products.left)
+        for others in _blocks(n, p, columns):
+            right, _ = _operand(train[others], frame, products.right)
+            for start, first in product(range(0, len(left), rows), range(0, len(right), columns)):
+                own, their = left[start : start + rows], right[first : first + columns]
+                tile = space[: len(own) * len(their)].reshape(len(own), len(their))
+                products.multiply(own, their, tile)
+                of_own = best[some][start : start + rows]
+                sizes = np.int32(len(their)), np.uint32(others.start + first), np.int32(kept)
+                keep((len(own),), (THREADS,), (tile, *sizes, of_own))
     distances = cupy.empty((m, k), dtype=train.dtype)
     found = cupy.empty((m, k), dtype=np.int64)
     doubtful = cupy.empty(m, dtype=bool)
@@ -253,18 +258,10 @@ def _searched(train, X, k, frame, products):
     return distances, found, doubtful
 
 
-def _left(X, frame, products):
-    """The operand of all rows, and their squared lengths (m,), without another copy of them."""
-    import cupy
-
-    parts = []
-    lengths = cupy.empty(len(X), dtype=np.float64)
-    for start in range(0, len(X), TILE_ROWS):
-        part, lengths[start : start + TILE_ROWS] = _operand(
-            X[start : start + TILE_ROWS], frame, products.left
-        )
-        parts.append(part)
-    return cupy.concatenate(parts), lengths
+def _blocks(n, p, tile):
+    """Slices of n rows of which operands are made together: of tiles, but of no more bytes."""
+    size = tile * max(1, TILE_BYTES // (32 * p * tile))
+    return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 
 def _operand(rows, frame, make):
