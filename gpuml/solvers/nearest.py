@@ -249,10 +249,10 @@ def _searched(train, X, k, frame, products):
     distances = cupy.empty((m, k), dtype=train.dtype)
     found = cupy.empty((m, k), dtype=np.int64)
     doubtful = cupy.empty(m, dtype=bool)
-    sizes = np.int32(p), best, np.int32(kept), np.int32(k)
-    bounds = [frame[1] ** 2, (p + 8) * products.rounding, (p + 8) * products.least]
-    bounds = lengths, *map(np.float64, bounds)
-    order((m,), (THREADS,), (train, X, *sizes, *bounds, distances, found, doubtful))
+    wanted = np.int32(p), best, np.int32(kept), np.int32(k)
+    bounds = frame[1] ** 2, (p + 8) * products.rounding, (p + 8) * products.least
+    given = train, X, *wanted, lengths, *map(np.float64, bounds)
+    order((m,), (THREADS,), (*given, distances, found, doubtful))
     if kept == n:
         doubtful[:] = False
     return distances, found, doubtful
