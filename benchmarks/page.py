@@ -156,8 +156,8 @@ def glance(name, reports):
         low, high = min(r.ratio for r in face), max(r.ratio for r in face)
         text += [
             paragraph(
-                "For single fits of some models (k-means, forests, neighbours) gpuml calls another library, and",
-                f"takes about as long as that library: the ratios are {low:.2f} to {high:.2f}.",
+                "For single fits of some models (k-means, forests, neighbours) gpuml calls another",
+                f"library, and takes about as long as that library: the ratios are {low:.2f} to {high:.2f}.",
                 "A search over such models takes a few milliseconds of Python per fit longer than",
                 "the fits and predictions alone (`bare fits`, without scores).",
             )
