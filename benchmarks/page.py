@@ -157,7 +157,7 @@ def glance(name, reports):
         text += [
             paragraph(
                 "For single fits of some models (k-means, forests, neighbours) gpuml calls another",
-                f"library, and takes about as long as that: the ratios are {low:.2f} to {high:.2f}.",
+                f"library, and takes as long as that: the ratios are {low:.2f} to {high:.2f}.",
                 "A search over such models takes a few milliseconds of Python per fit longer than",
                 "the fits and predictions alone (`bare fits`, without scores).",
             )
