@@ -37,6 +37,18 @@ def zeros(shape: tuple, *, like: Array, xp: Any) -> Array:
     return xp.zeros(shape, dtype=xp.float64, device=device_of(like))
 
 
+def widened(values: Array, width: int) -> Array:
+    """Values (..., p) with zeros behind them, so that there are at least so many columns."""
+    missing = width - values.shape[-1]
+    if missing <= 0:
+        return values
+    xp = namespace(values)
+    shape = (*values.shape[:-1], missing)
+    return xp.concat(
+        [values, xp.zeros(shape, dtype=values.dtype, device=device_of(values))], axis=-1
+    )
+
+
 def clipped(x: Array, low: float | None = None, high: float | None = None) -> Array:
     """Numbers not below `low` and not above `high`; nan stays.
 

@@ -187,6 +187,9 @@ class Frame(Protocol):
     def n_features(self) -> int:
         """The number of features after the map."""
 
+    def width(self, split: int | None) -> int:
+        """How many features the map of a split has, or of all rows; what is beyond is 0."""
+
     def of(self, splits: slice | None) -> Any:
         """Maps fitted to the training rows of some splits; None for the map of all rows."""
 
@@ -225,6 +228,10 @@ class Folds:
     def n_features(self) -> int:
         """The number of features that models see."""
         return self.batch.n_features if self.frame is None else self.frame.n_features
+
+    def width(self, split: int | None) -> int:
+        """How many of them models of a split have, or of all rows; what is beyond is 0."""
+        return self.batch.n_features if self.frame is None else self.frame.width(split)
 
     @property
     def sizes(self) -> tuple[int, int]:

@@ -1,6 +1,7 @@
 """What `PCA` and `TruncatedSVD` share: fits of any rows, and of all parts of a search at once."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 from sklearn.base import clone
@@ -163,7 +164,7 @@ class Decomposition(AffineStep, Projection):
         for model in models:
             model._validate_params()
         p, n_rows = parts.n_features, parts.n_rows
-        widths = parts.widths or (p,) * len(n_rows)
+        widths = tuple(map(parts.width, range(len(n_rows))))
         solvers = [self._solver_of_part(*shape) for shape in zip(n_rows, widths, strict=True)]
 
         def wanted(s):
@@ -185,6 +186,7 @@ class Decomposition(AffineStep, Projection):
             centred=self._centred,
             exact="full" in solvers,
         )
+        found = found._replace(found=replace(found.found, widths=widths))
         steps = []
         for model, ks in zip(models, zip(*by_part, strict=True), strict=True):
             counts = kept_counts(found.found, ks, n_rows)

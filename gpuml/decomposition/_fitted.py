@@ -51,7 +51,7 @@ class Fitted:
         raise NotImplementedError
 
     def _at_home(self, s, **arrays):
-        arrays["components_"] = self.found.vectors[s, : self.counts[s], :]
+        arrays["components_"] = self.found.vectors[s, : self.counts[s], : self.found.width(s)]
         arrays["singular_values_"] = self.found.singular[s, : self.counts[s]]
         return {name: at_home(values, self.batch) for name, values in arrays.items()}
 
@@ -79,20 +79,20 @@ class Principal(Fitted):
             s,
             explained_variance_=squares[:count] / (n_rows - 1),
             explained_variance_ratio_=squares[:count] / or_nan(total),
-            mean_=found.mean[s, :],
+            mean_=found.mean[s, : found.width(s)],
         )
         return {
             **arrays,
-            "noise_variance_": self._noise(squares, total, count, n_rows),
+            "noise_variance_": self._noise(s, squares, total),
             "n_components_": count,
             "n_samples_": n_rows,
             "_fit_svd_solver": self.solvers[s],
         }
 
-    def _noise(self, squares, total, count, n_rows):
+    def _noise(self, s, squares, total):
         """Mean variance of the directions that are left out."""
-        xp = namespace(squares)
-        most = min(n_rows, self.found.mean.shape[-1])
+        xp, count, n_rows = namespace(squares), self.counts[s], self.n_rows[s]
+        most = min(n_rows, self.found.width(s))
         if count >= most:
             return 0.0
         if squares.shape[0] >= most:

@@ -105,9 +105,8 @@ def kept_counts(
     if all(isinstance(k, Integral) for k in wanted):
         return tuple(int(k) for k in wanted)
     squares, totals = to_host(found.singular) ** 2, to_host(found.total)
-    p = found.mean.shape[-1]
     return tuple(
-        _count(k, squares[s, : min(n, p)], totals[s], n)
+        _count(k, squares[s, : min(n, found.width(s))], totals[s], n)
         for s, (k, n) in enumerate(zip(wanted, n_rows, strict=True))
     )
 

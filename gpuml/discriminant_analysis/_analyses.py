@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from gpuml._arrays import Array, device_of, move, namespace, place_of
-from gpuml._arrays.ops import constant
+from gpuml._arrays.ops import constant, widened
 from gpuml.data import Folds
 from gpuml.discriminant_analysis._scatter import Scatter, covariance, ledoit_wolf
 from gpuml.discriminant_analysis._solvers import (
@@ -45,7 +45,8 @@ class Analyses:
         """Models of some candidates on all splits, or of one on all rows."""
         splits = [None] if of_all_rows else list(range(self.folds.n_splits))
         found = [self._solved(candidates, s) for s in splits]
-        xp = namespace(found[0][0])
+        xp, width = namespace(found[0][0]), 0 if of_all_rows else self.folds.n_features
+        found = [(widened(coef, width), intercept) for coef, intercept in found]
         coef, intercept = (xp.stack(a, axis=1) for a in zip(*found, strict=True))
         if coef.shape[2] == 2:  # the second class less the first
             coef, intercept = (a[:, :, 1:, ...] - a[:, :, :1, ...] for a in (coef, intercept))
@@ -185,11 +186,12 @@ class Analyses:
         if ("scatter", split) not in self.known:
             if split is None:
                 every = Scatter.of(self.described, all_rows(self.folds))
-                self.known["scatter", None] = every.part(0)
+                self.known["scatter", None] = every.part(0, self.folds.width(None))
             else:
                 parts = (Scatter.of(self.described, each) for each in training_parts(self.folds))
-                each = (part.part(i) for part in parts for i in range(part.mean.shape[0]))
-                self.known.update({("scatter", s): found for s, found in enumerate(each)})
+                each = ((part, i) for part in parts for i in range(part.mean.shape[0]))
+                for s, (part, i) in enumerate(each):
+                    self.known["scatter", s] = part.part(i, self.folds.width(s))
         return self.known["scatter", split]
 
     def _of_rows(
@@ -198,6 +200,7 @@ class Analyses:
         """A result that needs another pass over the rows of a training set, besides its scatter."""
         if (what, split, *key) not in self.known:
             place = place_of(self.scatter(split).within)
-            rows = training_rows(self.folds, split, self.folds.batch.codes)
-            self.known[what, split, *key] = move(make(*rows), place)
+            X, codes = training_rows(self.folds, split, self.folds.batch.codes)
+            made = make(X[:, : self.folds.width(split)], codes)
+            self.known[what, split, *key] = move(made, place)
         return self.known[what, split, *key]

@@ -50,10 +50,12 @@ class Scatter:
             counts, normal.x_mean[:, None, :] + away, normal.x_mean, within / n, normal.xx / n
         )
 
-    def part(self, s: int) -> "Scatter":
-        """That of one training part, without the axis."""
+    def part(self, s: int, n_features: int) -> "Scatter":
+        """That of one training part, without the axis, of the features that it has."""
         fields = (self.counts, self.means, self.mean, self.within, self.total)
-        return Scatter(*(a[s, ...] for a in fields))
+        counts, means, mean, *matrices = (a[s, ...] for a in fields)
+        p = n_features
+        return Scatter(counts, means[:, :p], mean[:p], *(a[:p, :p] for a in matrices))
 
 
 def covariance(X: Array) -> Array:

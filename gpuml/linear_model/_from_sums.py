@@ -1,12 +1,13 @@
 """Regressors whose models of a training part follow from its second moments, part by part."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from gpuml._arrays import HOST, Array, is_array, is_foreign, is_sparse, move, namespace
+from gpuml._arrays.ops import widened
 from gpuml._arrays.threads import threads_for_order
 from gpuml.linear_model._base import LinearPredictor, OnePass, describe_rows
 from gpuml.linear_model._models import RegressionModels, at_home
@@ -28,6 +29,11 @@ class Sums(Standard):
     """Moments of one training part per unit of weight: H (p, p), g (t, p), y_square (t,), means."""
 
     H: Array
+
+    def of_features(self, p: int) -> "Sums":
+        """Those of the first features; others are 0 in this part, and do not count."""
+        H, g, x_mean = self.H[:p, :p], self.g[:, :p], self.x_mean[:p]
+        return replace(self, H=H, g=g, x_mean=x_mean)
 
 
 class FromSums(LinearPredictor, OnePass):
@@ -51,8 +57,11 @@ class FromSums(LinearPredictor, OnePass):
         problem = standardise(described.combined(parts), fit_intercept)
         problem = moved(problem, HOST) if self._in_cpu_memory else problem
         names = [field.name for field in fields(Standard)]
+        first = None if parts.splits is None else parts.splits.start
         return [
-            Sums(**{name: getattr(problem, name)[s, ...] for name in names})
+            Sums(**{name: getattr(problem, name)[s, ...] for name in names}).of_features(
+                described.folds.width(None if first is None else first + s)
+            )
             for s in range(problem.g.shape[0])
         ]
 
@@ -94,7 +103,7 @@ class FromSums(LinearPredictor, OnePass):
 
         models = [
             [
-                _with_intercept(one.coef, known)
+                _with_intercept(one.coef, known, 0 if of_all_rows else folds.n_features)
                 for one, known in zip(found[i], sums[flag], strict=True)
             ]
             for i, flag in enumerate(flags)
@@ -146,10 +155,12 @@ def as_models(
     )
 
 
-def _with_intercept(coef, sums):
+def _with_intercept(coef, sums, n_features):
+    """Coefficients (t, p) of at least so many features, and intercepts (t,)."""
     xp = namespace(coef)
     coef = coef if coef.ndim == 2 else coef[None, :]
-    return coef, xp.reshape(sums.y_mean - coef @ sums.x_mean, (-1,))
+    intercept = xp.reshape(sums.y_mean - coef @ sums.x_mean, (-1,))
+    return widened(coef, n_features), intercept
 
 
 def _home(value, batch):

@@ -349,6 +349,9 @@ class _OfAll:
     def n_features(self) -> int:
         return self.frame.of(None).matrix.shape[-1]
 
+    def width(self, split: int | None) -> int:
+        return self.frame.width(None)
+
     def of(self, splits: slice | None) -> Any:
         return self.frame.of(None)
 

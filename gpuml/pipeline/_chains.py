@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator
 
-from gpuml._arrays import HOST, Array, move, namespace
+from gpuml._arrays import HOST, move, namespace
+from gpuml._arrays.ops import widened
 from gpuml.data import Folds, Outside, UnfittableSplits, take
 from gpuml.extending import AffineStep
 from gpuml.resampling.keys import value_key
@@ -268,7 +269,7 @@ def _of_others(chains, level):
     turned = [xp.matrix_transpose(step.maps.matrix) for step in steps]
     height = max(matrix.shape[-1] for matrix in turned)
     maps = [
-        replace(step.maps, matrix=xp.matrix_transpose(_filled(matrix, height, xp)))
+        replace(step.maps, matrix=xp.matrix_transpose(widened(matrix, height)))
         for step, matrix in zip(steps, turned, strict=True)
     ]
     own = [(step.maps.matrix.shape[-1],) if step.widths is None else step.widths for step in steps]
@@ -289,6 +290,11 @@ class ChainFrame:
     def n_features(self) -> int:
         """The largest number of columns of any part."""
         return self._of_splits.matrix.shape[-1]
+
+    def width(self, split: int | None) -> int:
+        """How many columns a split has, or all rows, without levels kept apart."""
+        chain, part = self._chain_of(split)
+        return chain.widths[part]
 
     def of(self, splits: slice | None) -> Affine:
         """Maps fitted to the training rows of some splits; None for the map of all rows."""
@@ -348,14 +354,6 @@ def _joined(parts: list[Affine]) -> Affine:
     width = max(maps.matrix.shape[-1] for maps in parts)
     xp = namespace(parts[0].matrix)
     return Affine(
-        xp.concat([_filled(maps.matrix, width, xp) for maps in parts]),
-        xp.concat([_filled(maps.offset, width, xp) for maps in parts]),
+        xp.concat([widened(maps.matrix, width) for maps in parts]),
+        xp.concat([widened(maps.offset, width) for maps in parts]),
     )
-
-
-def _filled(values: Array, width: int, xp: Any) -> Array:
-    missing = width - values.shape[-1]
-    if missing == 0:
-        return values
-    shape = (*values.shape[:-1], missing)
-    return xp.concat([values, xp.zeros(shape, dtype=values.dtype, device=values.device)], axis=-1)

@@ -95,7 +95,7 @@ def targets(batch: Batch, rows: Rows) -> Any:
 
 def _fitted_to(parts, s, steps):
     """Steps fitted to one part, with the map of each."""
-    width = parts.n_features if parts.widths is None else parts.widths[s]
+    width = parts.width(s)
     eye, y = np.eye(parts.n_features, width), targets(parts.batch, parts.rows(s))
     noise = to_host(rounding(parts.moments))[s, :width]
     rows: dict[str, np.ndarray] = {}

@@ -167,8 +167,10 @@ def diagonal_step(
     eye = xp.eye(factor.shape[-1], dtype=xp.float64, device=factor.device)
 
     def pick(s):
-        home = parts.batch.home
-        of_part = {name: None if x is None else move(x[s, :], home) for name, x in found.items()}
+        home, width = parts.batch.home, parts.width(s)
+        of_part = {
+            name: None if x is None else move(x[s, :width], home) for name, x in found.items()
+        }
         return {**of_part, "n_samples_seen_": n_seen[s]}
 
     return FittedStep(Affine(factor[:, :, None] * eye, offset, diagonal=True), pick)

@@ -103,6 +103,10 @@ class Parts:
     def n_features(self) -> int:
         return self.moments.n_features
 
+    def width(self, s: int) -> int:
+        """How many features a part has."""
+        return self.n_features if self.widths is None else self.widths[s]
+
     def each(self, function: Callable[[int], Any]) -> list[Any]:
         """The results of a function for the number of each part.
 

@@ -61,12 +61,19 @@ class Components:
         Sum of the squares of all singular values, those left out too.
     mean : array (S, p)
         The mean that was removed; zeros where none was.
+    widths : tuple of S ints, or None
+        How many features each part has; what is beyond is 0. None for all features.
     """
 
     vectors: Array
     singular: Array
     total: Array
     mean: Array
+    widths: tuple[int, ...] | None = None
+
+    def width(self, s: int) -> int:
+        """How many features a part has."""
+        return self.mean.shape[-1] if self.widths is None else self.widths[s]
 
 
 def from_moments(moments: Moments, n_components: int, *, centred: bool) -> Components:
