@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import has_fit_parameter
 
 from gpuml._arrays import is_array, namespace
 from gpuml._sklearn import (
@@ -105,12 +106,18 @@ def _groups(members, key_of) -> list[list[int]]:
     """Positions of members whose models have the same key, in groups of two or more."""
     found: dict[Hashable, list[int]] = {}
     for position, member in enumerate(members):
-        if not set(member.fit_params) <= {"sample_weight"} or isinstance(member.model, str):
-            continue
+        if isinstance(member.model, str) or not _takes(member.model, member.fit_params):
+            continue  # of wrong parameters its own fit raises the error
         key = key_of(member)
         if key is not None:
             found.setdefault(key, []).append(position)
     return [group for group in found.values() if len(group) > 1]
+
+
+def _takes(model, fit_params):
+    """Whether a model is given nothing to fit, or weights that it takes."""
+    weighs = set(fit_params) == {"sample_weight"} and has_fit_parameter(model, "sample_weight")
+    return not fit_params or weighs
 
 
 def _stack_key(member):

@@ -8,11 +8,20 @@ from sklearn.base import BaseEstimator, TransformerMixin, is_classifier
 from sklearn.exceptions import FitFailedWarning
 from sklearn.preprocessing import PolynomialFeatures
 
+from gpuml.cross_decomposition import PLSRegression
 from gpuml.discriminant_analysis import LinearDiscriminantAnalysis
-from gpuml.linear_model import ElasticNet, Lasso, LogisticRegression, Ridge, RidgeClassifier
+from gpuml.linear_model import (
+    ElasticNet,
+    Lars,
+    Lasso,
+    LogisticRegression,
+    Ridge,
+    RidgeClassifier,
+)
 from gpuml.model_selection import GridSearchCV, HalvingGridSearchCV, cross_val_score
+from gpuml.neighbors import KNeighborsClassifier
 from gpuml.pipeline import make_pipeline
-from gpuml.preprocessing import StandardScaler
+from gpuml.preprocessing import PowerTransformer, StandardScaler
 
 BAD, FAILED = 7.0, -99.0
 TOO_LARGE = 10**400  # of which Python makes no float, but an OverflowError
@@ -178,3 +187,23 @@ def test_halving_goes_on(rng):
     with pytest.warns(FitFailedWarning):
         search.fit(*rows(rng))
     assert search.best_params_[name] != BAD
+
+
+@pytest.mark.parametrize("first", [StandardScaler(), PowerTransformer()], ids=str)
+@pytest.mark.parametrize(
+    ("model", "grid"),
+    [
+        (LinearDiscriminantAnalysis(solver="lsqr"), {"shrinkage": [0.1, 0.5]}),
+        (Lars(), {"n_nonzero_coefs": [1, 2]}),
+        (KNeighborsClassifier(), {"n_neighbors": [3, 5]}),
+        (PLSRegression(), {"n_components": [1, 2]}),
+    ],
+    ids=str,
+)
+def test_weights_that_a_model_does_not_take_are_an_error(first, model, grid, rng):
+    X = rng.normal(size=(60, 3))
+    y, name = (X[:, 0] > 0).astype(int), type(model).__name__.lower()
+    params = {f"{name}__{parameter}": values for parameter, values in grid.items()}
+    search = GridSearchCV(make_pipeline(first, model), params, refit=False, error_score="raise")
+    with pytest.raises(TypeError, match="sample_weight"):
+        search.fit(X, y, **{f"{name}__sample_weight": rng.uniform(size=60)})
