@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from sklearn import covariance as sk
 from sklearn.utils.validation import check_is_fitted
 
@@ -70,7 +71,7 @@ class Covariance(DensityEstimator):
         location, precision = (
             move(_doubles(a), place) for a in (self.location_, self.get_precision())
         )
-        return float(normal_likelihood(sample.about(location), precision))
+        return np.float64(float(normal_likelihood(sample.about(location), precision)))
 
     def mahalanobis(self, X):
         """Squared Mahalanobis distances of rows from the location.
@@ -120,9 +121,9 @@ class Covariance(DensityEstimator):
         error = _doubles(move(other, place_of(own))) - own
         xp = namespace(error)
         if norm == "frobenius":
-            squares = float(xp.sum(error**2))
+            squares = np.float64(float(xp.sum(error**2)))
         else:
-            squares = float(xp.max(xp.linalg.svdvals(error))) ** 2
+            squares = np.float64(float(xp.max(xp.linalg.svdvals(error)))) ** 2
         squares = squares / error.shape[0] if scaling else squares
         return squares if squared else squares**0.5
 
@@ -298,7 +299,7 @@ class LedoitWolf(Covariance, sk.LedoitWolf):
     --------
     >>> from sklearn.datasets import load_iris
     >>> from gpuml.covariance import LedoitWolf
-    >>> round(LedoitWolf().fit(load_iris().data).shrinkage_, 4)
+    >>> float(LedoitWolf().fit(load_iris().data).shrinkage_.round(4))
     0.0076
     """
 
@@ -309,7 +310,7 @@ class LedoitWolf(Covariance, sk.LedoitWolf):
         centred = params["assume_centered"]
         fourth = sample.fourth(location_of(sample, centred))
         share = ledoit_wolf_share(sample.n_rows, moments_of(sample, centred), fourth)
-        return share, {"shrinkage_": share}
+        return share, {"shrinkage_": np.float64(share)}
 
 
 class OAS(Covariance, sk.OAS):
@@ -356,7 +357,7 @@ class OAS(Covariance, sk.OAS):
     --------
     >>> from sklearn.datasets import load_iris
     >>> from gpuml.covariance import OAS
-    >>> round(OAS().fit(load_iris().data).shrinkage_, 4)
+    >>> float(OAS().fit(load_iris().data).shrinkage_.round(4))
     0.0202
     """
 
@@ -364,4 +365,4 @@ class OAS(Covariance, sk.OAS):
 
     def _share(self, sample, params):
         share = oas_share(sample.n_rows, moments_of(sample, params["assume_centered"]))
-        return share, {"shrinkage_": share}
+        return share, {"shrinkage_": np.float64(share)}

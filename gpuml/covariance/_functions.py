@@ -3,6 +3,7 @@
 from numbers import Real
 from typing import Any
 
+import numpy as np
 from sklearn.utils import check_array
 
 from gpuml._arrays import Array, as_array, is_foreign, move, namespace, place_of
@@ -141,7 +142,7 @@ def ledoit_wolf_shrinkage(X: Any, assume_centered: bool = False, block_size: int
     --------
     >>> from sklearn.datasets import load_iris
     >>> from gpuml.covariance import ledoit_wolf_shrinkage
-    >>> round(ledoit_wolf_shrinkage(load_iris().data), 4)
+    >>> float(ledoit_wolf_shrinkage(load_iris().data).round(4))
     0.0076
     """
     return _ledoit_wolf(X, assume_centered, block_size).shrinkage_
@@ -202,7 +203,7 @@ def log_likelihood(emp_cov: Any, precision: Any) -> float:
     --------
     >>> import numpy as np
     >>> from gpuml.covariance import log_likelihood
-    >>> round(log_likelihood(np.eye(2), np.eye(2)), 4)
+    >>> float(log_likelihood(np.eye(2), np.eye(2)).round(4))
     -2.8379
     """
     precision = _matrix(precision)
@@ -212,7 +213,7 @@ def log_likelihood(emp_cov: Any, precision: Any) -> float:
             f"emp_cov of shape {tuple(moments.shape)} and precision of shape "
             f"{tuple(precision.shape)} do not go together."
         )
-    return float(normal_likelihood(moments, precision))
+    return np.float64(float(normal_likelihood(moments, precision)))
 
 
 def _ledoit_wolf(X, assume_centered, block_size):

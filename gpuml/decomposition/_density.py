@@ -4,14 +4,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol, Self
 
-from gpuml._arrays import Array, as_array, is_array, is_cupyx_sparse, is_sparse, namespace
+from gpuml._arrays import Array, as_array, is_cupyx_sparse, is_sparse, namespace
 from gpuml._arrays.small_arrays import small_arrays
 from gpuml._inputs.validation import check_rows, check_rows_finite, unchanged_on_error
 from gpuml._persistence.travel import Travels
 from gpuml._settings.config import current_settings
 from gpuml._sklearn import _fit_context
 from gpuml.data import Batch, Folds, resident_rows, whole
-from gpuml.decomposition._projection import at_home
+from gpuml.decomposition._projection import all_at_home
 from gpuml.decomposition._streamed import OVERFLOW
 from gpuml.extending import DensityStack, MultifitEstimator
 from gpuml.solvers.covariances import Sample, samples
@@ -67,10 +67,7 @@ class Densities(DensityStack):
     def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
         """Fitted attributes of one model; split None means the model of all rows."""
         batch = self.described.folds.batch
-        return {
-            name: at_home(value, batch) if is_array(value) else value
-            for name, value in self._model(candidate, split).attributes().items()
-        }
+        return all_at_home(self._model(candidate, split).attributes(), batch)
 
     def _model(self, candidate: int, split: int | None) -> Density:
         if (candidate, split) not in self.known:

@@ -129,7 +129,7 @@ def _fitted(sample, params):
         W = size[:, None] * vectors.T * root
         total = xp.sum(xp.log(values)) + rest + xp.sum(xp.log(noise))
         constant_part = p * float(np.log(2.0 * np.pi)) + count
-        steps.append(-0.5 * sample.n_rows * (constant_part + float(total)))
+        steps.append(-0.5 * sample.n_rows * (constant_part + np.float64(float(total))))
         if len(steps) > 1 and steps[-1] - steps[-2] < params["tol"]:
             break
         after = variance - xp.sum(W**2, axis=0)

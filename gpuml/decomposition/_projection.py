@@ -1,7 +1,9 @@
 """Rows times components, where the rows are."""
 
+from collections.abc import Mapping
 from typing import Any, Protocol
 
+import numpy as np
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -10,6 +12,7 @@ from gpuml._arrays import (
     Array,
     Place,
     as_array,
+    is_array,
     is_cupyx_sparse,
     is_host_sparse,
     move,
@@ -46,6 +49,14 @@ class Kind(Protocol):
 def at_home(values: Array, batch: Kind) -> Array:
     """Results in the library and on the device of the user's X; of its dtype, if of floats."""
     return in_kind(move(values, batch.home), float_like(batch.X.dtype))
+
+
+def all_at_home(attributes: Mapping[str, Any], batch: Kind) -> dict[str, Any]:
+    """Fitted attributes, whose arrays are those of `at_home`; numbers stay as they are."""
+    return {
+        name: at_home(value, batch) if is_array(value) and not np.isscalar(value) else value
+        for name, value in attributes.items()
+    }
 
 
 def in_kind(values: Array, dtype: Any) -> Array:

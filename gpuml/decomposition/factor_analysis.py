@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from numbers import Integral
 from typing import Any
 
+import numpy as np
 from sklearn.decomposition import FactorAnalysis as SklearnFactorAnalysis
 from sklearn.utils.validation import check_is_fitted
 
@@ -187,7 +188,7 @@ class FactorAnalysis(DensityEstimator, SklearnFactorAnalysis):
         """
         check_is_fitted(self)
         sample = self._sample(X)
-        return float(self._model(place_of(sample.mean)).log_likelihood(sample))
+        return np.float64(float(self._model(place_of(sample.mean)).log_likelihood(sample)))
 
     def _model(self, place: Any = None) -> Factors:
         """The fitted density, in float64."""

@@ -2,6 +2,7 @@
 
 from typing import Any, Self
 
+import numpy as np
 from sklearn.decomposition import IncrementalPCA as SklearnIncrementalPCA
 from sklearn.utils import gen_batches
 from sklearn.utils.validation import validate_data
@@ -71,7 +72,7 @@ class IncrementalPCA(Projection, Generative, SklearnIncrementalPCA):
     noise_variance_ : float or array of shape ()
         Mean variance along the directions that the last batch left out.
     n_components_ : int
-    n_samples_seen_ : int
+    n_samples_seen_ : float
         Number of rows so far.
     batch_size_ : int
         Only after `fit`.
@@ -230,7 +231,10 @@ class IncrementalPCA(Projection, Generative, SklearnIncrementalPCA):
         if kept not in X.shape and kept < variance.shape[0]:
             noise = in_kind(move(xp.mean(variance[kept:]), home), X.dtype)
         self.__dict__.update(
-            fitted, noise_variance_=noise, n_components_=kept, n_samples_seen_=found.n_rows
+            fitted,
+            noise_variance_=noise,
+            n_components_=kept,
+            n_samples_seen_=np.float64(found.n_rows),
         )
         return Seen(n, found.mean, found.variance, found.singular[:kept], found.vectors[:kept, :])
 

@@ -16,12 +16,12 @@ from gpuml._persistence.travel import Travels
 from gpuml._settings.config import current_settings
 from gpuml._sklearn import _fit_context, check_same_namespace
 from gpuml.data import Batch, Folds, resident_rows, whole
+from gpuml.decomposition._projection import all_at_home
 from gpuml.extending import MultifitEstimator
 from gpuml.mixture._models import (
     Mixture,
     MixtureStack,
     Silent,
-    attributes_at_home,
     fitted,
     rows_of,
 )
@@ -176,7 +176,7 @@ class GaussianMixture(Travels, MultifitEstimator, sk.GaussianMixture):
                 last=self._mixture(batch) if goes_on else None,
                 told=_Printed(self) if self.verbose else None,
             )
-            self.__dict__.update(attributes_at_home(found, batch))
+            self.__dict__.update(all_at_home(found.attributes(), batch))
         return self
 
     def fit_predict(self, X, y=None):

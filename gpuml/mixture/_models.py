@@ -15,8 +15,8 @@ from gpuml._arrays import Array, as_array, is_array, move, namespace, place_of, 
 from gpuml._arrays.ops import constant
 from gpuml._arrays.threads import blas_threads, may_limit_blas, one_blas_thread, ordered_map
 from gpuml._sklearn import _check_means, _check_precisions, _check_weights
-from gpuml.data import Batch, Folds, take, whole, without_features
-from gpuml.decomposition._projection import at_home
+from gpuml.data import Folds, take, whole, without_features
+from gpuml.decomposition._projection import all_at_home
 from gpuml.exceptions import level_of_user
 from gpuml.extending import DensityStack
 from gpuml.mixture._starts import Start, starts_of
@@ -121,15 +121,7 @@ class MixtureStack(DensityStack):
                 rows = rows_of(whole(batch), 0, "train")
                 [self.known[candidate]] = fitted(rows, [self.params[candidate]])
             found = self.known[candidate]
-        return attributes_at_home(found, batch)
-
-
-def attributes_at_home(found: Mixture, batch: Batch) -> dict[str, Any]:
-    """Fitted attributes in the library, on the device and of the dtype of the user's X."""
-    return {
-        name: at_home(value, batch) if is_array(value) else value
-        for name, value in found.attributes().items()
-    }
+        return all_at_home(found.attributes(), batch)
 
 
 def rows_of(folds: Folds, split: int, part: str) -> Matrix:

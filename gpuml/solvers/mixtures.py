@@ -316,7 +316,7 @@ def expectation_maximisation(
         kind = kind.of_components(found.means.shape[0], place)
         found, bounds = _step(kind, space, found, [runs[r].reg for r in left], precision)
         for r, bound in zip(left, bounds, strict=True):
-            ends[r].bounds.append(float(bound))
+            ends[r].bounds.append(np.float64(float(bound)))
         if told is not None:
             told(n_iter, float(bounds[0]), float(bounds[0] - last[0]))
         with np.errstate(invalid="ignore"):
