@@ -494,8 +494,19 @@ def test_a_file_that_goes_away_in_mid_search(path, monkeypatch):
 def test_files_of_different_columns(tmp_path):
     parquet.write_table(table(), tmp_path / "a.parquet")
     parquet.write_table(table().drop(["x1"]), tmp_path / "b.parquet")
-    with pytest.raises(ValueError, match="has other columns than .*x1"):
-        gpuml.read_parquet(tmp_path)
+    for columns in (None, ["x0", "x1"]):
+        with pytest.raises(ValueError, match="has other columns than .*x1"):
+            gpuml.read_parquet(tmp_path, columns=columns)
+    with pytest.raises(ValueError, match="gone"):
+        gpuml.read_parquet(tmp_path, columns=["x0", "gone"])
+
+
+def test_columns_that_are_not_chosen_may_differ(tmp_path):
+    parquet.write_table(table(), tmp_path / "a.parquet")
+    parquet.write_table(table().drop(["x1"]), tmp_path / "b.parquet")
+    rows = gpuml.read_parquet(tmp_path, columns=["x0", "x2"])
+    expected = table().select(["x0", "x2"]).to_pandas().to_numpy()
+    np.testing.assert_array_equal(rows[:], np.concatenate([expected, expected]))
 
 
 def test_no_file(tmp_path):

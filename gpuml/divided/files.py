@@ -29,8 +29,8 @@ def read_parquet(
     Parameters
     ----------
     path : str, path, or list of them
-        Files with the same columns, folders of them, patterns with ``*``, or URLs that fsspec
-        knows, such as ``s3://bucket/folder``.
+        Files, folders of them, patterns with ``*``, or URLs that fsspec knows, such as
+        ``s3://bucket/folder``. The columns to use must be alike in all files.
     columns : sequence of str, default=None
         Names of the columns to use, including y and weights; None is all columns, except the index
         of a DataFrame that pandas or Dask wrote.
@@ -49,7 +49,7 @@ def read_parquet(
     FileNotFoundError
         If there is no such file.
     ValueError
-        If the files lack a column of `columns`, have different columns, or two of one name, or
+        If the files lack a column of `columns`, differ in columns to use, have two of one name, or
         are none of Parquet. Fits raise it for nulls, and for features that are not numeric, unless
         a first step fills or encodes them.
     ImportError
@@ -81,7 +81,7 @@ def read_parquet(
     >>> search.best_params_
     {'alpha': 0.01}
     """
-    return stored_rows(parquet_table(path, storage_options), columns, memory)
+    return stored_rows(parquet_table(path, storage_options, columns), columns, memory)
 
 
 def read_csv(

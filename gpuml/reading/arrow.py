@@ -112,7 +112,7 @@ class _File(NamedTuple):
 
 @dataclass(frozen=True)
 class ParquetTable(_Arrow):
-    """Files of Parquet with the same columns, one after the other."""
+    """Files of Parquet, one after the other."""
 
     files: tuple[_File, ...]
     schema: Any
@@ -154,7 +154,11 @@ class ParquetTable(_Arrow):
                 at += batch.num_rows
 
 
-def parquet_table(path: Any, storage_options: Mapping[str, Any] | None = None) -> ParquetTable:
+def parquet_table(
+    path: Any,
+    storage_options: Mapping[str, Any] | None = None,
+    columns: Sequence[str] | None = None,
+) -> ParquetTable:
     """Files of Parquet as a table.
 
     Parameters
@@ -163,6 +167,9 @@ def parquet_table(path: Any, storage_options: Mapping[str, Any] | None = None) -
         Files, folders of them, patterns with ``*``, or URLs that fsspec knows.
     storage_options : mapping, optional
         Of the file system of an URL.
+    columns : sequence of str, optional
+        Names of the columns that must be alike in all files; None is all. The table has those of
+        the first file.
 
     Raises
     ------
@@ -173,27 +180,35 @@ def parquet_table(path: Any, storage_options: Mapping[str, Any] | None = None) -
         columns.
     """
     filesystem, paths = _found(path, storage_options, ".parquet")
-    files, schema, of_pandas = [], None, None
+    files: list[_File] = []
+    first: Any = None
     for each in paths:
         with _explained(each, "It is no file of Parquet."), _opened(filesystem, each) as opened:
             metadata, written = opened.metadata, opened.schema_arrow
-            own = written.remove_metadata()
             groups = [metadata.row_group(g) for g in range(metadata.num_row_groups)]
-        if schema is not None and not own.equals(schema):
+        first = written if first is None else first
+        asked, own = (
+            [field for field in some if columns is None or field.name in columns]
+            for some in (first, written)
+        )
+        if own != asked:
             raise ValueError(
-                f"{each} has other columns than {paths[0]}: {_differences(schema, own)}. Rows of a "
+                f"{each} has other columns than {paths[0]}: {_differences(asked, own)}. Rows of a "
                 "search need the same columns, of the same types, in all files."
             )
-        if schema is None:
-            schema, of_pandas = own, written.pandas_metadata
         sizes = tuple(group.num_rows for group in groups)
         largest = max((group.total_byte_size for group in groups), default=0)
         column_bytes = largest // max(1, metadata.num_columns)
         stamp = _stamp(filesystem, each)
         files.append(_File(each, metadata.num_rows, sizes, column_bytes, stamp))
-    _refuse_one_name(paths[0], schema)
+    _refuse_one_name(paths[0], first)
     # Ranges, which have no column, are mappings.
-    index = [each for each in (of_pandas or {}).get("index_columns", ()) if isinstance(each, str)]
+    index = [
+        each
+        for each in (first.pandas_metadata or {}).get("index_columns", ())
+        if isinstance(each, str)
+    ]
+    schema = first.remove_metadata()
     return ParquetTable(tuple(files), schema, filesystem, _label(paths), tuple(index))
 
 
