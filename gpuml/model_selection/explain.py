@@ -23,14 +23,14 @@ from gpuml._arrays import (
 from gpuml._arrays.transfers import format_bytes
 from gpuml._settings.config import current_settings
 from gpuml._sklearn import _num_samples
-from gpuml.data import Split
+from gpuml.data import NotTogether, Split
 from gpuml.extending import MultifitEstimator
 from gpuml.model_selection._html import STYLE, plan_rows
 from gpuml.model_selection.candidates import ALONE, Step, Stepwise, total
 from gpuml.model_selection.divided import check_columns, reads_stored_table
 from gpuml.model_selection.evaluate import Job
 from gpuml.model_selection.residence import all_estimators, configured, device_for
-from gpuml.model_selection.route import AtOnce, Nested, OneByOne, Route, route
+from gpuml.model_selection.route import AnyRoute, AtOnce, Nested, OneByOne, Route, route
 from gpuml.resampling.multifit import data_obstacle
 
 # The array that the speed of a machine is measured with, and for how long.
@@ -173,7 +173,20 @@ def explain_search(search: Any, X: Any, y: Any, params: Mapping[str, Any]) -> Ex
     check_columns(job)
     nests = search._works_here()
     routes = route(job.estimator, candidates, search._stand_in(X), task, nests=nests)
+    routes = [_after_a_look(each, X, y) for each in routes]
     return explained(job, routes, candidates, search._outlook(job, routes))
+
+
+def _after_a_look(way_of: AnyRoute, X: Any, y: Any) -> AnyRoute:
+    """The route that a fit takes, which finds at the first look at y what cannot be together."""
+    if isinstance(way_of, AtOnce) and is_array(X) and is_array(y) and y.ndim == 2:
+        try:
+            way_of.fits.multifit_batch(X[:2], y[:2])
+        except NotTogether as error:
+            return OneByOne(way_of.positions, str(error))
+        except Exception:  # of so few rows; a fit tells others
+            return way_of
+    return way_of
 
 
 def explained(

@@ -26,7 +26,7 @@ from gpuml.cross_decomposition import CCA
 from gpuml.decomposition import PCA
 from gpuml.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from gpuml.extending import RegressionStack
-from gpuml.linear_model import LogisticRegression, Ridge
+from gpuml.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from gpuml.model_selection import (
     GridSearchCV,
     HalvingGridSearchCV,
@@ -244,6 +244,17 @@ def test_what_is_foretold_is_what_happens(name):
     assert {reason for step in foretold.steps for reason in step.reasons} == {
         reason for step in plan.steps for reason in step.reasons
     }
+
+
+@pytest.mark.parametrize("behind", [False, True])
+def test_several_labels_per_row_are_foretold(behind):
+    X, y = rows()
+    labels = np.stack([y > 0, X[:, 0] > 0], axis=1).astype(int)
+    model = make_pipeline(StandardScaler(), RidgeClassifier()) if behind else RidgeClassifier()
+    name = "ridgeclassifier__alpha" if behind else "alpha"
+    search = GridSearchCV(model, {name: [0.1, 1.0]}, cv=3)
+    foretold, plan = search.explain(X, labels), search.fit(X, labels).plan_
+    assert [step.reasons for step in foretold.steps] == [step.reasons for step in plan.steps]
 
 
 def test_bytes_and_seconds_are_told_where_they_are_known():
