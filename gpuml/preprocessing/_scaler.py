@@ -29,6 +29,7 @@ class Scaler(AffineStep, Transformer):
     """
 
     affine_is_diagonal = True
+    _numeric_strings = "everywhere"
 
     n_features_in_: int
 

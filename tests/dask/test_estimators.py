@@ -318,6 +318,15 @@ def test_transformers_are_those_of_one_device(client, model, parts, regression):
     np.testing.assert_allclose(images.compute(), other.transform(X), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("kind", [str, object])
+@pytest.mark.parametrize("scaler", [StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler])
+def test_scalers_take_numbers_that_are_text_as_on_one_device(client, scaler, kind, regression):
+    X = regression[0].astype(str).astype(kind)
+    model, other = scaler().fit(in_chunks(X, (300, 300))), alone(scaler()).fit(X)
+    assert_same(model, other)
+    np.testing.assert_allclose(model.transform(X), other.transform(X), rtol=1e-9, atol=1e-9)
+
+
 @pytest.mark.parametrize("sizes", [(200, 150, 250), (1, 599), (594, 6)])
 def test_batches_are_those_of_one_device_wherever_chunks_end(client, regression, sizes):
     X, _ = regression
