@@ -18,8 +18,7 @@ NAMES = ("workers", "priority", "resources")
 
 def asked_by(search: Any) -> dict[str, Any]:
     """The annotations of a search: those of its parameters `NAMES` that are not None."""
-    given = {name: getattr(search, name) for name in NAMES}
-    return {name: value for name, value in given.items() if value is not None}
+    return {name: value for name in NAMES if (value := getattr(search, name)) is not None}
 
 
 def asked_workers() -> Collection[Any]:
@@ -30,11 +29,11 @@ def asked_workers() -> Collection[Any]:
 
 def allowed(facts: Mapping[str, Fact]) -> dict[str, Fact]:
     """The workers that tasks of this thread may use, as the scheduler describes them."""
-    wanted = set(asked_workers())
+    wanted = set(map(str, asked_workers()))
     return {
         address: fact
         for address, fact in facts.items()
-        if not wanted or wanted & {address, fact["host"], fact["name"]}
+        if not wanted or wanted & {address, fact["host"], str(fact["name"])}
     }
 
 

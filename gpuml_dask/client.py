@@ -5,12 +5,13 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
+import dask
 from distributed import Client, get_client, get_worker, worker_client
 from distributed.deploy import Cluster
 
 from gpuml_dask.errors import ClusterError
 from gpuml_dask.on_start import import_on_workers
-from gpuml_dask.waiting import in_touch, interruptible
+from gpuml_dask.waiting import in_touch, interruptible, workers_as_text
 
 HOW_TO_CONNECT = (
     "Start one with gpuml_dask.local_client(), connect to a running scheduler with "
@@ -53,6 +54,7 @@ def the_client(client: Any = None) -> Iterator[Client]:
         if isinstance(client, Client) and not client.asynchronous
         else _opened(client) as ours,
         in_touch(ours),
+        dask.annotate(**workers_as_text(ours)),
     ):
         import_on_workers(ours)
         yield ours

@@ -4,7 +4,7 @@ The module is not called `cluster`: `gpuml_dask.cluster` starts clusters of work
 """
 
 from gpuml import cluster as one_device
-from gpuml_dask.fitting import OnWorkers, documented
+from gpuml_dask.fitting import APPLIED, OnWorkers, documented
 
 FROM_SUMS = (
     "each step of Lloyd's algorithm is one pass over all chunks, which sums the rows nearest to "
@@ -14,14 +14,6 @@ FROM_SUMS = (
 )
 
 
-@documented(
-    FROM_SUMS,
-    """\
->>> with Client(processes=False, dashboard_address=":0") as client:
-...     model = KMeans(2, random_state=0).fit(X)
-...     model.predict(X).compute().shape
-(300,)
-""",
-)
+@documented(FROM_SUMS, APPLIED.format("KMeans(2, random_state=0)", "predict", "(300,)"))
 class KMeans(OnWorkers, one_device.KMeans):
     """k-means, of rows here or on workers."""

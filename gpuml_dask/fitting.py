@@ -57,7 +57,7 @@ Examples
 >>> from {module} import {name}
 >>> X = da.random.default_rng(0).random((300, 3), chunks=(100, 3))
 """
-# Examples of `documented`, by what they print: y and the model are filled in.
+# Examples of `documented`, by what they print: y, the model and the method are filled in.
 SCORED = """\
 >>> y = {}
 >>> with Client(processes=False, dashboard_address=":0") as client:
@@ -65,12 +65,13 @@ SCORED = """\
 ...     round(model.score(X, y), {})
 {}
 """
-TRANSFORMED = """\
+APPLIED = """\
 >>> with Client(processes=False, dashboard_address=":0") as client:
-...     step = {}.fit(X)
-...     step.transform(X).compute().shape
-(300, {})
+...     model = {}.fit(X)
+...     model.{}(X).compute().shape
+{}
 """
+TRANSFORMED = APPLIED.format("{}", "transform", "(300, {})")
 
 
 def documented(how: str, example: str) -> Callable[[type], type]:

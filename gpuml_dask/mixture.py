@@ -1,7 +1,7 @@
 """Gaussian mixtures of rows that are divided over the workers of a cluster."""
 
 from gpuml import mixture as one_device
-from gpuml_dask.fitting import OnWorkers, documented
+from gpuml_dask.fitting import APPLIED, OnWorkers, documented
 
 FROM_SUMS = (
     "each EM step is one pass over all chunks, which sums responsibilities, and rows and their "
@@ -13,15 +13,7 @@ FROM_SUMS = (
 )
 
 
-@documented(
-    FROM_SUMS,
-    """\
->>> with Client(processes=False, dashboard_address=":0") as client:
-...     model = GaussianMixture(2, random_state=0).fit(X)
-...     model.predict_proba(X).compute().shape
-(300, 2)
-""",
-)
+@documented(FROM_SUMS, APPLIED.format("GaussianMixture(2)", "predict_proba", "(300, 2)"))
 class GaussianMixture(OnWorkers, one_device.GaussianMixture):
     """A Gaussian mixture, of rows here or on workers."""
 

@@ -192,6 +192,18 @@ def facts_of(client: Client) -> dict[str, dict[str, Any]]:
     return _look_at_workers(client)[0]
 
 
+def workers_as_text(client: Client) -> dict[str, Any]:
+    """Annotations that name workers by texts, also where names are numbers.
+
+    Dask closes the connection of a client that names a missing worker by a number. It takes unknown
+    texts for hosts, so the addresses of now stand beside.
+    """
+    asked = asked_workers()
+    if all(isinstance(each, str) for each in asked):
+        return {}
+    return {"workers": [*facts_of(client), *map(str, asked)]}
+
+
 def _look_at_workers(client):
     """The scheduler's description of each worker, and what is wrong if none runs."""
     if client.status != "running":
@@ -293,15 +305,16 @@ def _question(keys, asked):
         by_worker: dict = {}
         # Dask takes names for addresses, and a worker that its nanny starts again has another one.
         there = dask_scheduler.workers
-        named = {a for a, w in there.items() if not {a, w.host, w.name}.isdisjoint(asked)}
+        named = {a for a, w in there.items() if not {a, w.host, str(w.name)}.isdisjoint(asked)}
+        known = {*there, *(worker.host for worker in there.values())}
         for task in needed:
-            if named and task.worker_restrictions and not task.worker_restrictions & there.keys():
+            limits = {*(task.worker_restrictions or ()), *(task.host_restrictions or ())}
+            if named and limits and limits.isdisjoint(known):
                 dask_scheduler.set_restrictions({task.key: named})
             if task.state == "processing":
                 by_worker.setdefault(task.processing_on, []).append(task)
             elif task.state == "no-worker":
                 asked = {**task.resource_restrictions} if task.resource_restrictions else {}
-                limits = {*(task.worker_restrictions or ()), *(task.host_restrictions or ())}
                 why = f"require the resources {asked}" if asked else f"are for {sorted(limits)}"
                 why = why if asked or limits else "find none that runs"
                 reasons[f"No worker may take tasks that {why}."] = 0.0

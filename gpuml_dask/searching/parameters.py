@@ -19,7 +19,7 @@ priority : int, default=None
     number run first. None is 0.
 resources : dict of str to float, default=None
     Dask resources that each fit needs, such as ``{"memory": 8e9}``. Only workers that declare
-    them run fits. Dask gets `workers`, `priority` and `resources` as they are (`dask.annotate`).
+    them run fits. Dask gets `workers`, `priority` and `resources` (`dask.annotate`).
 fit_timeout : float, default=None
     The most seconds for a fit of one candidate on one split, with its scores. A fit that takes
     longer gets `error_score`, and its worker, which needs a nanny, restarts. A task of several

@@ -131,7 +131,7 @@ class ClusterSearch(OnePassSearch):
         if self.iid != "deprecated":
             warnings.warn(IID, FutureWarning, stacklevel=2)
         asked = asked_by(self)
-        with client_for(self.client, self.scheduler) as client, dask.annotate(**asked):
+        with dask.annotate(**asked), client_for(self.client, self.scheduler) as client:
             if client is None:
                 if self.fit_timeout is not None or asked:
                     raise ValueError(NEEDS_CLUSTER)
@@ -175,7 +175,7 @@ class ClusterSearch(OnePassSearch):
             As for `fit`.
         """
         check_fit_timeout(self.fit_timeout)
-        with client_for(self.client, self.scheduler) as client, dask.annotate(**asked_by(self)):
+        with dask.annotate(**asked_by(self)), client_for(self.client, self.scheduler) as client:
             if client is None:
                 return explain_search(clone(self), *self._computed(X, y, params))
             search = clone(self)

@@ -543,6 +543,18 @@ def test_a_worker_that_is_asked_for_by_name_does_its_work_under_a_new_address(
     }
 
 
+def test_a_worker_that_is_asked_for_by_its_number_may_be_away(fragile, client, rows):
+    before = fragile.workers[0].worker_address
+    expected = gpuml_dask.linear_model.Ridge().fit(*rows)
+    kill(fragile, before.__eq__)
+    while before in client.scheduler_info(n_workers=-1)["workers"]:
+        time.sleep(0.01)
+    with dask.annotate(workers=[0]):
+        model = gpuml_dask.linear_model.Ridge().fit(*in_form("dask", *rows))
+    np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-9)
+    assert fragile.workers[0].worker_address != before
+
+
 def held_alone(client, seconds=60):
     """A chunk of X that one worker holds, and its address: a busy machine places it late."""
     until = time.monotonic() + seconds
