@@ -6,6 +6,9 @@ import re
 
 import pytest
 
+from gpuml import model_selection
+from gpuml.linear_model import Ridge
+
 validate = pytest.importorskip("numpydoc.validate")
 
 # Where users import from: the table in docs/index.md. What other modules offer is for those who
@@ -167,3 +170,19 @@ def test_exceptions_are_of_what_is_there_and_needed():
     for name, (codes, _) in EXCEPTIONS.items():
         found = {code for code, _ in validate.validate(name)["errors"]}
         assert set(codes) <= found, name
+
+
+DRAWS = {
+    "GridSearchCV": {},
+    "RandomizedSearchCV": {"n_iter": 2},
+    "HalvingGridSearchCV": {},
+    "HalvingRandomSearchCV": {"n_candidates": 2},
+}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_searches_list_what_they_find(rng, name):
+    kind, X = getattr(model_selection, name), rng.random((60, 2))
+    found = dir(kind(Ridge(), {"alpha": [1.0, 2.0]}, **DRAWS[name]).fit(X, X[:, 0]))
+    listed = re.findall(r"\w+_\b", kind.__doc__.partition("Attributes\n")[2])
+    assert {n for n in found if n.endswith("_") and not n.startswith("_")} <= set(listed)

@@ -126,6 +126,10 @@ class HalvingGridSearchCV(OnePassHalving, sk.HalvingGridSearchCV):
         As in scikit-learn's class.
     scorer_, multimetric_, n_splits_, classes_, n_features_in_, feature_names_in_
         As in scikit-learn's class.
+    results_ : DataFrame
+        A row for each candidate of each round, the best one first.
+    split_sizes_ : list of (int, int)
+        Numbers of training and held-out rows of each split of all rows.
     plan_ : Plan
         For each round: how many fits gpuml made, in how many passes over the rows, and where.
 
@@ -224,9 +228,16 @@ class HalvingRandomSearchCV(OnePassHalving, sk.HalvingRandomSearchCV):
 
     Attributes
     ----------
-    plan_ : Plan
-        For each round: how many fits gpuml made, in how many passes over the rows, and where. All
-        other attributes are those of `HalvingGridSearchCV`.
+    n_resources_, n_candidates_, n_remaining_candidates_, max_resources_, min_resources_
+        As for `HalvingGridSearchCV`.
+    n_iterations_, n_possible_iterations_, n_required_iterations_
+        As for `HalvingGridSearchCV`.
+    results_, split_sizes_, plan_
+        As for `HalvingGridSearchCV`.
+    cv_results_, best_estimator_, best_score_, best_params_, best_index_, refit_time_
+        As for `HalvingGridSearchCV`.
+    scorer_, multimetric_, n_splits_, classes_, n_features_in_, feature_names_in_
+        As for `HalvingGridSearchCV`.
 
     Examples
     --------

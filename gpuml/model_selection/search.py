@@ -155,9 +155,12 @@ class RandomizedSearchCV(OnePassSearch, sk.RandomizedSearchCV):
 
     Attributes
     ----------
-    plan_ : Plan
-        How many fits gpuml made, in how many passes over the rows, and where. All other attributes
-        are those of scikit-learn's class.
+    cv_results_, best_estimator_, best_score_, best_params_, best_index_, refit_time_
+        As for `GridSearchCV`.
+    scorer_, multimetric_, n_splits_, classes_, n_features_in_, feature_names_in_
+        As for `GridSearchCV`.
+    plan_, results_, split_sizes_, cv_predictions_
+        As for `GridSearchCV`.
 
     Examples
     --------
