@@ -294,6 +294,16 @@ def test_weights_of_device_rows_are_heeded(library):
         model.fit(library.asarray(X), sample_weight=library.asarray(weight))
 
 
+@pytest.mark.filterwarnings("ignore:invalid value encountered in cast")  # by scikit-learn
+@pytest.mark.parametrize("hole", [np.nan, np.inf])
+@pytest.mark.parametrize("target", ["multiclass", "continuous"])
+def test_targets_with_holes_are_refused(target, hole, library):
+    y = labels(target).astype(float)
+    y[3] = hole
+    with pytest.raises(ValueError, match="Input y contains (NaN|infinity)"):
+        ours.TargetEncoder().fit(library.asarray(rows("levels")[0]), library.asarray(y))
+
+
 def test_targets_of_categories_that_are_not_given(library):
     """scikit-learn counts them for the first category, and encodes them by the last fold's mean."""
     (X, new), y = rows("holes"), labels("continuous")
