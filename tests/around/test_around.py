@@ -255,6 +255,17 @@ def test_rows_stay_where_they_are(name, library):
     assert type(said) is type(there)
 
 
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("name", CASES)
+def test_a_target_that_is_missing_is_the_error_of_scikit_learn(name, library):
+    kinds = []
+    for rows in (X, library.asarray(X)):
+        with pytest.raises((TypeError, ValueError), match="None|y should be") as found:
+            clone(CASES[name][0]).fit(rows, None)
+        kinds.append(found.type)
+    assert kinds[0] is kinds[1]
+
+
 @pytest.mark.parametrize(
     "name", ["sigmoid", "stacked numbers", "several numbers", "voting numbers"]
 )
