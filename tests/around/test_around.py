@@ -255,6 +255,21 @@ def test_rows_stay_where_they_are(name, library):
     assert type(said) is type(there)
 
 
+@pytest.mark.filterwarnings("ignore:Label .* is present in all training examples")
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("name", ["several labels", "one against rest", "codes"])
+def test_columns_of_one_label_have_constants_wherever_the_rows_are(name, library):
+    ours, theirs, y = CASES[name]
+    y = np.where([False, True, True, False], [[0, 0, 1, 1]], y) if name == "several labels" else y
+    y = y * 0 if name == "one against rest" else y
+    codes = {"code_size": 0.5, "random_state": 0} if name == "codes" else {}
+    theirs = clone(theirs).set_params(**codes).fit(X, y)
+    fitted = clone(ours).set_params(**codes).fit(library.asarray(X), library.asarray(y))
+    assert "_ConstantPredictor()" in map(str, fitted.estimators_)
+    assert_same(fitted, theirs, library.asarray(X))
+    assert_same(fitted, theirs, X)
+
+
 @pytest.mark.parametrize("library", LIBRARIES)
 @pytest.mark.parametrize("name", CASES)
 def test_a_target_that_is_missing_is_the_error_of_scikit_learn(name, library):
