@@ -51,6 +51,7 @@ from gpuml.multioutput import (
     MultiOutputRegressor,
     RegressorChain,
 )
+from gpuml.naive_bayes import GaussianNB
 from gpuml.neighbors import KNeighborsClassifier
 from gpuml.pipeline import make_pipeline
 from gpuml.preprocessing import StandardScaler
@@ -268,6 +269,31 @@ def test_columns_of_one_label_have_constants_wherever_the_rows_are(name, library
     assert "_ConstantPredictor()" in map(str, fitted.estimators_)
     assert_same(fitted, theirs, library.asarray(X))
     assert_same(fitted, theirs, X)
+
+
+LEARNING = {
+    "one against rest": (OneVsRestClassifier(GaussianNB()), CLASSES, np.arange(4)),
+    "several classes": (MultiOutputClassifier(GaussianNB()), LABELS, [np.arange(2)] * 4),
+}
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("name", LEARNING)
+def test_parts_in_turn_may_be_anywhere(name, library):
+    model, y, classes = LEARNING[name]
+    several = isinstance(classes, list)
+    there = list(map(library.asarray, classes)) if several else library.asarray(classes)
+
+    def learned(asarray, classes):
+        found = clone(model)
+        for some in (slice(0, 100), slice(100, None)):
+            found.partial_fit(asarray(X[some]), asarray(y[some]), classes)
+        return found
+
+    here = learned(np.asarray, classes)
+    for rows in (X, library.asarray(X)):
+        said = host(learned(library.asarray, there).predict(rows))
+        np.testing.assert_array_equal(said, here.predict(X))
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
