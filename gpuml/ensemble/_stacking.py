@@ -11,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length
 
 from gpuml._arrays import as_array, is_foreign, move, namespace, place_of
+from gpuml._inputs.output import as_asked
 from gpuml._persistence.travel import Travels
 from gpuml._sklearn import _fit_context, _routing_enabled
 from gpuml.linear_model import LogisticRegression, RidgeCV
@@ -122,7 +123,7 @@ class _Stacking(Travels):
         self.passthrough = True
         xp = namespace(rows)
         said = xp.astype(move(np.ascontiguousarray(said), place_of(rows)), rows.dtype)
-        return xp.concat([said, rows], axis=1)
+        return as_asked(self, xp.concat([said, rows], axis=1))
 
     def _asked(self, method, X, **params):
         """The result of scikit-learn's method, computed from the predictions of the models."""

@@ -271,6 +271,18 @@ def test_columns_of_one_label_have_constants_wherever_the_rows_are(name, library
     assert_same(fitted, theirs, X)
 
 
+@pytest.mark.filterwarnings("ignore:X has feature names")  # as scikit-learn's class warns
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("name", ["stacked with rows", "stacked numbers", "voting numbers"])
+def test_data_frames_come_where_they_are_asked_for(name, library):
+    ours, theirs, y = CASES[name]
+    fitted = clone(ours).set_output(transform="pandas").fit(library.asarray(X), library.asarray(y))
+    theirs = clone(theirs).set_output(transform="pandas").fit(X, y)
+    found = fitted.transform(library.asarray(X))
+    pd.testing.assert_frame_equal(found, theirs.transform(X), rtol=1e-5)
+    np.testing.assert_allclose(host(fitted.predict(library.asarray(X))), theirs.predict(X))
+
+
 LEARNING = {
     "one against rest": (OneVsRestClassifier(GaussianNB()), CLASSES, np.arange(4)),
     "several classes": (MultiOutputClassifier(GaussianNB()), LABELS, [np.arange(2)] * 4),
