@@ -546,6 +546,24 @@ def test_what_is_fitted_is_not_fitted_again():
     assert tuned.fit(X, TWO).estimator_ is tuned.estimator
 
 
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_models_that_were_fitted_on_a_device_stay_there(library):
+    """Their classes are there as well."""
+    there = library.asarray(X), library.asarray(TWO)
+    here = clone(LOGISTIC).fit(X, TWO), X, TWO
+    frozen = FrozenEstimator(here[0]), FrozenEstimator(clone(LOGISTIC).fit(*there))
+    for make in (
+        CalibratedClassifierCV,
+        lambda model: CalibratedClassifierCV(model, ensemble=False, method="isotonic"),
+        lambda model: FixedThresholdClassifier(model, threshold=0.3),
+        lambda model: TunedThresholdClassifierCV(model, cv="prefit", refit=False),
+        lambda model: VotingClassifier([("one", model)], voting="soft"),
+        lambda model: StackingClassifier([("one", model)], LOGISTIC, cv="prefit"),
+    ):
+        in_cpu_memory, fitted = make(frozen[0]).fit(X, TWO), make(frozen[1]).fit(*there)
+        assert_same(fitted, in_cpu_memory, there[0])
+
+
 AROUND_SEARCHES = {
     "stacked": (
         lambda m, search: m.StackingRegressor([("one", search), ("two", sk.Ridge(9.0))], cv=3),
