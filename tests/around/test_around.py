@@ -564,6 +564,14 @@ def test_models_that_were_fitted_on_a_device_stay_there(library):
         assert_same(fitted, in_cpu_memory, there[0])
 
 
+@pytest.mark.parametrize("library", array_libraries())
+def test_frozen_models_are_scored_on_all_folds(library):
+    model = FrozenEstimator(clone(THEIRS).fit(X, TWO))
+    frozen = FrozenEstimator(clone(LOGISTIC).fit(library.asarray(X), library.asarray(TWO)))
+    found = gpuml.model_selection.cross_val_score(frozen, library.asarray(X), library.asarray(TWO))
+    np.testing.assert_array_equal(found, selection.cross_val_score(model, X, TWO))
+
+
 AROUND_SEARCHES = {
     "stacked": (
         lambda m, search: m.StackingRegressor([("one", search), ("two", sk.Ridge(9.0))], cv=3),
