@@ -18,7 +18,7 @@ from gpuml.linear_model import LogisticRegression, RidgeCV
 from gpuml.metrics.own_scores import ScoredByAccuracy, ScoredByR2
 from gpuml.model_selection.candidates import Plan
 from gpuml.model_selection.numbered import InCpuMemory, Numbered, Rehearsed, ask_parts, numbers_of
-from gpuml.model_selection.parts import host_target, host_value, run_around, taken_apart
+from gpuml.model_selection.parts import host_target, run_around, taken_apart
 
 
 def final_has(method: str) -> Any:
@@ -72,7 +72,6 @@ class _Stacking(Travels):
         """
         X, y = taken_apart(X), host_target(y)
         check_consistent_length(X, y)
-        fit_params = {name: host_value(value) for name, value in fit_params.items()}
         rehearsed: list[Rehearsed] = []
         stand_ins = []
         for entry in self.estimators:

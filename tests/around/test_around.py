@@ -643,16 +643,31 @@ def test_resamples_go_to_the_steps_that_request_weights(rng, scales, fits):
         np.testing.assert_allclose(*found)
 
 
-def test_routed_weights():
+@pytest.mark.parametrize("library", array_libraries())
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [
+        ("OneVsRestClassifier", "multiclass"),
+        ("OneVsOneClassifier", "multiclass"),
+        ("CalibratedClassifierCV", "calibration"),
+        ("BaggingClassifier", "ensemble"),
+    ],
+)
+def test_routed_weights(name, module, library):
+    there = library.asarray(X), library.asarray(CLASSES)
     with sklearn.config_context(enable_metadata_routing=True):
         ours, theirs = (
-            kind(model.set_fit_request(sample_weight=True)).fit(X, CLASSES, sample_weight=WEIGHT)
-            for kind, model in (
-                (OneVsRestClassifier, clone(LOGISTIC)),
-                (multiclass.OneVsRestClassifier, clone(THEIRS)),
+            getattr(module, name)(clone(model).set_fit_request(sample_weight=True))
+            for module, model in (
+                (importlib.import_module(f"gpuml.{module}"), LOGISTIC),
+                (importlib.import_module(f"sklearn.{module}"), THEIRS),
             )
         )
-    assert_same(ours, theirs, X)
+        if name == "BaggingClassifier":
+            ours, theirs = (each.set_params(random_state=0) for each in (ours, theirs))
+        ours.fit(*there, sample_weight=library.asarray(WEIGHT))
+        theirs.fit(X, CLASSES, sample_weight=WEIGHT)
+    assert_same(ours, theirs, there[0])
 
 
 @pytest.mark.parametrize(
