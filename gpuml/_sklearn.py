@@ -107,6 +107,7 @@ SEARCHES = {
 # Parts of single estimators: compiled loops, a dtype of what is fitted, and checks whose messages
 # are the same in ours.
 MODELS = {
+    "_ConstantPredictor": "sklearn.multiclass",
     "_BinaryGaussianProcessClassifierLaplace": "sklearn.gaussian_process._gpc",
     "HIERARCHY_dtype": "sklearn.cluster._hdbscan._tree",
     "Tree": "sklearn.tree._tree",

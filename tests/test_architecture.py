@@ -25,7 +25,7 @@ MODELS = (
     *("gpuml.data", "gpuml.extending", "gpuml.metrics", "gpuml.solvers", "sklearn"),
 )
 AROUND = (
-    *(*ARRAYS, "gpuml._persistence", "gpuml._sklearn", "gpuml.linear_model"),
+    *(*ARRAYS, "gpuml._inputs", "gpuml._persistence", "gpuml._sklearn", "gpuml.linear_model"),
     *("gpuml.metrics", "gpuml.model_selection", "sklearn"),
 )
 RULES = {

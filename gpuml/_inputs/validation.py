@@ -115,6 +115,16 @@ def require_target(estimator: Any, y: Any) -> None:
         )
 
 
+def finite_target(estimator: Any, y: Any) -> Array:
+    """Numbers or labels as an array, where they are; ValueError if any is missing or infinite."""
+    require_target(estimator, y)
+    refuse_missing_labels(y)
+    y = as_array(y)
+    y = y if is_array(y) else np.asarray(y)
+    check_finite(y, "y", estimator)
+    return y
+
+
 def _numeric_target(estimator, y, X):
     """A target of numbers where checked rows are."""
     _refuse_sparse_target(y)

@@ -10,6 +10,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from gpuml._arrays import as_array, is_foreign, move, namespace, place_of
+from gpuml._inputs.validation import require_target
 from gpuml._persistence.travel import Travels
 from gpuml._sklearn import _check_n_features, _routing_enabled
 from gpuml.metrics.own_scores import ScoredByAccuracy, ScoredByR2
@@ -57,6 +58,7 @@ class _Bagging(Travels):
         if not is_foreign(X):
             return super().fit(X, y, sample_weight, **fit_params)
         self._validate_params()
+        require_target(self, y)
         _check_n_features(self, X, reset=True)
         y = np.asarray(y)
         return self._fit(X, y, self.max_samples, sample_weight=sample_weight, **fit_params)

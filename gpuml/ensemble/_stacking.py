@@ -11,13 +11,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length
 
 from gpuml._arrays import as_array, is_foreign, move, namespace, place_of
+from gpuml._inputs.output import as_asked
 from gpuml._persistence.travel import Travels
 from gpuml._sklearn import _fit_context, _routing_enabled
 from gpuml.linear_model import LogisticRegression, RidgeCV
 from gpuml.metrics.own_scores import ScoredByAccuracy, ScoredByR2
 from gpuml.model_selection.candidates import Plan
 from gpuml.model_selection.numbered import InCpuMemory, Numbered, Rehearsed, ask_parts, numbers_of
-from gpuml.model_selection.parts import host_target, host_value, run_around, taken_apart
+from gpuml.model_selection.parts import host_target, run_around, taken_apart
 
 
 def final_has(method: str) -> Any:
@@ -71,7 +72,6 @@ class _Stacking(Travels):
         """
         X, y = taken_apart(X), host_target(y)
         check_consistent_length(X, y)
-        fit_params = {name: host_value(value) for name, value in fit_params.items()}
         rehearsed: list[Rehearsed] = []
         stand_ins = []
         for entry in self.estimators:
@@ -122,7 +122,7 @@ class _Stacking(Travels):
         self.passthrough = True
         xp = namespace(rows)
         said = xp.astype(move(np.ascontiguousarray(said), place_of(rows)), rows.dtype)
-        return xp.concat([said, rows], axis=1)
+        return as_asked(self, xp.concat([said, rows], axis=1))
 
     def _asked(self, method, X, **params):
         """The result of scikit-learn's method, computed from the predictions of the models."""

@@ -12,14 +12,14 @@ from sklearn.utils import check_consistent_length
 
 from gpuml._arrays import as_array, is_array, is_foreign, namespace, place_of
 from gpuml._arrays.threads import threads_for_order
-from gpuml._inputs.validation import unchanged_on_error
+from gpuml._inputs.validation import require_target, unchanged_on_error
 from gpuml._sklearn import _fit_context
 from gpuml.data import row_indices, take
 from gpuml.feature_selection._comparison import cross_validated
 from gpuml.feature_selection._from_sums import NEARLY_DEPENDENT, Eliminated, Sums, eliminate
 from gpuml.feature_selection._selector import Selector, checked, columns
 from gpuml.feature_selection.from_model import importances
-from gpuml.metrics import check_scoring
+from gpuml.metrics import get_scorer
 from gpuml.model_selection.candidates import ALONE, Plan, Step
 from gpuml.model_selection.parts import run_around
 from gpuml.preprocessing._transformer import Transformer
@@ -324,6 +324,11 @@ class RFECV(_Eliminating, sk.RFECV):
                 self._choose(sums, swept, X, y)
         return self
 
+    def _get_scorer(self):
+        # scikit-learn's scorers read arrays in CPU memory only.
+        usual = "accuracy" if is_classifier(self.estimator) else "r2"
+        return get_scorer(usual if self.scoring is None else self.scoring)
+
     def _splits(self, X, y, params):
         check_consistent_length(X, y)
         cv = check_splitter(self.cv, y, classifier=is_classifier(self.estimator))
@@ -362,11 +367,9 @@ class RFECV(_Eliminating, sk.RFECV):
                 f"RFECV of rows on {place_of(X)} passes no parameters to the estimator and the "
                 f"scorer, and got {', '.join(given)}. Leave them out, or pass NumPy arrays."
             )
-        y = as_array(y)
+        require_target(self, y)
+        y, scorer = as_array(y), self._get_scorer()
         y = y if is_array(y) else np.asarray(y)
-        # scikit-learn's scorers read arrays in CPU memory only.
-        usual = "accuracy" if is_classifier(self.estimator) else "r2"
-        scorer = check_scoring(self.estimator, usual if self.scoring is None else self.scoring)
         fewest, table = self._fewest(X.shape[1]), []
         for split in splits:
             (X_train, y_train), (X_test, y_test) = (

@@ -8,10 +8,10 @@ from sklearn import feature_selection as sk
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length
 
-from gpuml._arrays import Array, as_array, is_array, is_foreign, move, namespace, place_of, to_host
+from gpuml._arrays import Array, as_array, is_foreign, move, namespace, place_of, to_host
 from gpuml._arrays.labels import Encoded, encode
 from gpuml._arrays.ops import constant, zeros
-from gpuml._inputs.validation import check_fit, check_rows, require_target
+from gpuml._inputs.validation import check_fit, check_rows, finite_target
 from gpuml.designs import Coded
 from gpuml.preprocessing._column_sums import column_moments
 from gpuml.preprocessing._places import row_blocks
@@ -241,9 +241,7 @@ def _not_rounding(moments: Any) -> np.ndarray:
 
 
 def _rows_and_classes(X: Any, y: Any) -> tuple[Array, Encoded]:
-    X, labels = check_rows(_Scored(), X, reset=True), as_array(y)
-    require_target(_Scored(), labels)
-    labels = labels if is_array(labels) else np.asarray(labels)
+    X, labels = check_rows(_Scored(), X, reset=True), finite_target(_Scored(), y)
     check_consistent_length(X, labels)
     if labels.ndim != 1:
         raise ValueError(f"y should be a 1d array, got an array of shape {labels.shape} instead.")

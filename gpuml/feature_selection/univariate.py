@@ -6,7 +6,7 @@ import numpy as np
 from sklearn import feature_selection as sk
 
 from gpuml._arrays import is_array, to_host
-from gpuml._inputs.validation import check_rows, require_target
+from gpuml._inputs.validation import check_rows, finite_target
 from gpuml.feature_selection._selector import Selector
 from gpuml.feature_selection.scores import OURS
 
@@ -19,7 +19,7 @@ class _ByScore(Selector):
 
     def _fit_there(self, X, y=None):
         X = check_rows(self, X, reset=True)
-        require_target(self, y)
+        y = finite_target(self, y)
         self._check_params(X, y)
         found = OURS.get(self.score_func, self.score_func)(X, y)
         scores, p_values = found if isinstance(found, list | tuple) else (found, None)

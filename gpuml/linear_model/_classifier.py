@@ -67,7 +67,26 @@ class LinearClassifier(ScoredByAccuracy, Travels):
         return _labels_at(self.classes_, index)
 
 
-class ProbabilityClassifier(LinearClassifier):
+class Sparsified:
+    """A mixin before scikit-learn's class: `sparsify` of coefficients on any device."""
+
+    coef_: Any
+
+    def sparsify(self):
+        """Make `coef_` a SciPy sparse array, which is in CPU memory.
+
+        Returns
+        -------
+        self : estimator
+            Fitted. Predictions stay where X is.
+        """
+        check_is_fitted(self)
+        if is_array(self.coef_):
+            self.coef_ = to_host(self.coef_)
+        return super().sparsify()  # type: ignore[misc]
+
+
+class ProbabilityClassifier(Sparsified, LinearClassifier):
     """A linear classifier whose decision values are logarithms of odds."""
 
     _numeric_strings = "fit"

@@ -3,9 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from gpuml._arrays import as_array, is_foreign
-from gpuml._sklearn import _fit_context
-from gpuml.model_selection.numbered import Numbered, ask_parts
+from gpuml._sklearn import _ConstantPredictor, _fit_context
+from gpuml.model_selection.numbered import Numbered, ask_parts, numbers_of
 from gpuml.model_selection.parts import (
     Later,
     fitted_later,
@@ -27,6 +29,14 @@ def answers(method: str) -> Callable[[Any], bool]:
     return check
 
 
+class _Constant(Numbered):
+    """A predictor of scikit-learn that asks of rows only how many there are, and how wide."""
+
+    def rows(self, numbers: Any) -> np.ndarray:
+        """Rows in CPU memory that nobody looks at."""
+        return np.broadcast_to(0.0, (len(numbers), self.X.shape[1]))
+
+
 class ByColumn:
     """Fit the models of all target columns together, by scikit-learn's own `fit`.
 
@@ -44,7 +54,16 @@ class ByColumn:
         X = taken_apart(X)
         given = [host_target(y), *map(host_value, args)]
         changes = {"estimator": Later(self.estimator), "n_jobs": 1}
-        run_around(self, self._theirs.fit, changes, X, *given, **params)
+        if is_foreign(X):
+            # scikit-learn's constant for a column of one label reads the rows that it is given.
+            run_around(self, self._theirs.fit, changes, numbers_of(X), *given, **params)
+            for each in self.estimators_:
+                if isinstance(each, Later):
+                    each.X = X
+                else:
+                    each.n_features_in_ = X.shape[1]
+        else:
+            run_around(self, self._theirs.fit, changes, X, *given, **params)
         self.estimators_, self.plan_ = fitted_later(self.estimators_, self.n_jobs)
         first = self.estimators_[0]
         for name in ("n_features_in_", "feature_names_in_"):
@@ -57,6 +76,9 @@ class ByColumn:
         X = as_array(X)
         if not is_foreign(X):
             return getattr(self._theirs, method).__get__(self)(X)
-        parts = [Numbered(each, X) for each in getattr(self, "estimators_", [])]
+        parts = [
+            (_Constant if isinstance(each, _ConstantPredictor) else Numbered)(each, X)
+            for each in getattr(self, "estimators_", [])
+        ]
         known = {"estimators_": parts} if parts else {}
         return ask_parts(self, method, X, known)

@@ -173,8 +173,10 @@ def run_around(around: Any, fit: Callable[..., Any], changes: Mapping[str, Any],
 
     The parameters of the estimator itself do not change. They are checked first, because `fit` sees
     others: 1 for `n_jobs`, as None would have joblib's current backend run the fits of stand-ins,
-    which look up what they have in common.
+    which look up what they have in common. `fit` takes rows of the metadata among `params` by
+    NumPy's numbers, so they come to CPU memory.
     """
+    params = {name: host_value(value) for name, value in params.items()}
     if not get_config()["skip_parameter_validation"]:
         around._validate_params()
     if "n_jobs" in changes:

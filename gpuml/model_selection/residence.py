@@ -200,7 +200,9 @@ def _itself_computes_on_gpu(estimator):
 
 def configured(estimator: Any, params: Mapping[str, Any]) -> Any:
     """An unfitted copy with the parameters of a candidate."""
-    return clone(estimator).set_params(**clone(params, safe=False))
+    model = clone(estimator)
+    model.set_params(**clone(params, safe=False))  # of a FrozenEstimator it returns None
+    return model
 
 
 def returns_kind_of_fit(estimator: Any) -> bool:

@@ -8,6 +8,7 @@ from sklearn.utils.metaestimators import available_if
 from gpuml._persistence.travel import Travels
 from gpuml.metrics.own_scores import ScoredByAccuracy
 from gpuml.model_selection.columns import ByColumn, answers
+from gpuml.model_selection.parts import host_target, host_value
 
 
 class OneVsRestClassifier(ScoredByAccuracy, ByColumn, Travels, sk.OneVsRestClassifier):
@@ -79,6 +80,26 @@ class OneVsRestClassifier(ScoredByAccuracy, ByColumn, Travels, sk.OneVsRestClass
         self : estimator
         """
         return self._fit_columns(X, y, **fit_params)
+
+    @available_if(answers("partial_fit"))
+    def partial_fit(self, X, y, classes=None, **partial_fit_params):
+        """Update a model for each class.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples,), or indicators of labels (n_samples, n_classes)
+        classes : array-like of shape (n_classes,), default=None
+            All labels; the first call needs them.
+        **partial_fit_params : dict
+            Routed to the models, with scikit-learn's metadata routing.
+
+        Returns
+        -------
+        self : estimator
+        """
+        y, classes = host_target(y), host_value(classes)
+        return super().partial_fit(X, y, classes, **partial_fit_params)
 
     def predict(self, X):
         """The class of the largest decision value, or all labels with values above the threshold.

@@ -7,7 +7,7 @@ from gpuml._persistence.travel import Travels
 from gpuml.metrics.own_scores import ScoredByR2
 from gpuml.model_selection.columns import ByColumn, answers
 from gpuml.model_selection.one_fit import shallow
-from gpuml.model_selection.parts import host_target
+from gpuml.model_selection.parts import host_target, host_value
 
 
 class MultiOutputRegressor(ScoredByR2, ByColumn, Travels, sk.MultiOutputRegressor):
@@ -69,6 +69,26 @@ class MultiOutputRegressor(ScoredByR2, ByColumn, Travels, sk.MultiOutputRegresso
         self : estimator
         """
         return self._fit_columns(X, y, sample_weight, **fit_params)
+
+    @available_if(answers("partial_fit"))
+    def partial_fit(self, X, y, sample_weight=None, **partial_fit_params):
+        """Update a model of each column.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples, n_targets)
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+        **partial_fit_params : dict
+            Routed to the models, with scikit-learn's metadata routing.
+
+        Returns
+        -------
+        self : estimator
+        """
+        y, sample_weight = host_target(y), host_value(sample_weight)
+        return super().partial_fit(X, y, sample_weight, **partial_fit_params)
 
     def predict(self, X):
         """Predict all columns.
@@ -148,6 +168,29 @@ class MultiOutputClassifier(ByColumn, Travels, sk.MultiOutputClassifier):
         self : estimator
         """
         return self._fit_columns(X, Y, sample_weight, **fit_params)
+
+    @available_if(answers("partial_fit"))
+    def partial_fit(self, X, y, classes=None, sample_weight=None, **partial_fit_params):
+        """Update a model of each column.
+
+        Parameters
+        ----------
+        X : array-like or sparse matrix of shape (n_samples, n_features)
+        y : array-like of shape (n_samples, n_outputs)
+        classes : list of n_outputs array-likes of shape (n_classes,), default=None
+            All labels of each column; the first call needs them.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights of the rows.
+        **partial_fit_params : dict
+            Routed to the models, with scikit-learn's metadata routing.
+
+        Returns
+        -------
+        self : estimator
+        """
+        y, sample_weight = host_target(y), host_value(sample_weight)
+        classes = None if classes is None else [host_value(each) for each in classes]
+        return super().partial_fit(X, y, classes, sample_weight, **partial_fit_params)
 
     def predict(self, X):
         """Predict all columns.

@@ -217,7 +217,9 @@ class LabelBinarizer(Travels, sk.LabelBinarizer, auto_wrap_output_keys=None):
         if not is_foreign(y):
             return super().transform(y)
         self._refuse_sparse(y)
-        super().transform(_few(y))  # it says what is wrong with labels of this kind
+        # It says what is wrong with labels of this kind, and of two classes makes a column of the
+        # second, or one of each where labels are neither.
+        n_columns = super().transform(_few(y)).shape[1]
         xp, there = namespace(y), {"dtype": namespace(y).int64, "device": device_of(y)}
         if _are_several(y):
             own = y != 0
@@ -227,7 +229,7 @@ class LabelBinarizer(Travels, sk.LabelBinarizer, auto_wrap_output_keys=None):
             own = (found[:, None] == columns[None, :]) & is_known[:, None]
             if len(self.classes_) == 1:
                 own = xp.zeros_like(own)
-            own = own[:, -1:] if self.y_type_ == "binary" else own
+            own = own[:, -n_columns:]
         pos, neg = (xp.full(own.shape, v, **there) for v in (self.pos_label, self.neg_label))
         return xp.where(own, pos, neg)
 

@@ -126,7 +126,18 @@ class PowerTransformer(Transformer, sk.PowerTransformer):
 
     def _transform_there(self, X):
         X = self._powers(self._checked(check_rows(self, X, reset=False, allow_nan=True)))
-        return self._scaler.transform(X) if self.standardize else X
+        if not self.standardize:
+            return X
+        mean, scale = self._mean_and_scale(X)
+        return (X - mean) / scale
+
+    def _mean_and_scale(self, X):
+        # The scaler is scikit-learn's if it did the fit.
+        xp, place = namespace(X), place_of(X)
+        return [
+            xp.astype(move(each, place), X.dtype)
+            for each in (self._scaler.mean_, self._scaler.scale_)
+        ]
 
     def inverse_transform(self, X):
         """Undo the transformation.
@@ -145,7 +156,9 @@ class PowerTransformer(Transformer, sk.PowerTransformer):
         if not is_foreign(X):
             return sk.PowerTransformer.inverse_transform(at_host(self), X)
         X = check_images(self, X, self.n_features_in_, allow_nan=True)
-        X = self._scaler.inverse_transform(X) if self.standardize else X
+        if self.standardize:
+            mean, scale = self._mean_and_scale(X)
+            X = X * scale + mean
         xp = namespace(X)
         power = xp.astype(move(self.lambdas_, place_of(X)), X.dtype)
         if self.method == "box-cox":

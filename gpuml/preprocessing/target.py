@@ -7,10 +7,10 @@ from sklearn import preprocessing as sk
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_consistent_length
 
-from gpuml._arrays import Array, as_array, is_array, is_foreign, move, namespace, place_of, to_host
+from gpuml._arrays import Array, is_foreign, move, namespace, place_of, to_host
 from gpuml._arrays.labels import encode
 from gpuml._inputs.output import as_asked
-from gpuml._inputs.validation import check_rows, require_target, unchanged_on_error
+from gpuml._inputs.validation import check_rows, finite_target, unchanged_on_error
 from gpuml._sklearn import _fit_context
 from gpuml.designs import Coded
 from gpuml.preprocessing._categories import Encoder
@@ -142,8 +142,7 @@ class TargetEncoder(Encoder, sk.TargetEncoder):
 
         Codes of their categories and which are known, target (n, K), and what is stratified by.
         """
-        require_target(self, y)
-        y = as_array(y)
+        y = finite_target(self, y)
         Encoder._fit_there(self, X)
         check_consistent_length(X, y)
         X = check_rows(self, X, reset=False, allow_nan=True, keep_dtype=True)
@@ -188,7 +187,6 @@ class TargetEncoder(Encoder, sk.TargetEncoder):
 
     def _target(self, y, place):
         """A target of numbers (n, K) where X is, and its labels, or zeros, in CPU memory."""
-        y = y if is_array(y) else np.asarray(y)
         if y.ndim == 2 and y.shape[1] == 1:
             y = y[:, 0]
         kind = _kind_of(y) if self.target_type == "auto" else self.target_type

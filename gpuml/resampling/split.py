@@ -77,13 +77,14 @@ def split_rows(cv: Any, X: Any, y: Any, n_rows: int, **params: Any) -> Sequence[
     X, y : array-like
     n_rows : int
     **params
-        Such as groups.
+        Such as groups, which splitters get in CPU memory.
 
     Returns
     -------
     splits : sequence of splits
         Without any index array where the splitter takes neighbouring rows.
     """
+    params = {name: to_host(v) if is_foreign(v) else v for name, v in params.items()}
     given = any(value is not None for value in params.values())
     if type(cv) is KFold and not cv.shuffle and n_rows >= cv.n_splits:
         if given:

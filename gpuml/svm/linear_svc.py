@@ -10,7 +10,7 @@ from gpuml._arrays import Array, device_of, move, namespace, place_of, to_host
 from gpuml.data import Batch, Folds, whole
 from gpuml.linear_model._by_split import TrainingRows
 from gpuml.linear_model._class_models import class_counts, class_factors, columns_together
-from gpuml.linear_model._classifier import LinearClassifier
+from gpuml.linear_model._classifier import LinearClassifier, Sparsified
 from gpuml.linear_model._input import class_batch
 from gpuml.linear_model._losses import Family
 from gpuml.linear_model._models import ClassModels
@@ -28,7 +28,7 @@ class ClassRows(TrainingRows):
     members: Any
 
 
-class LinearSVC(LinearClassifier, LinearMachine, sk.LinearSVC):
+class LinearSVC(Sparsified, LinearClassifier, LinearMachine, sk.LinearSVC):
     r"""Linear support vector classification, one class against the rest.
 
     For two classes it minimises, over w of shape (n_features,) and b,

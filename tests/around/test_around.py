@@ -51,6 +51,7 @@ from gpuml.multioutput import (
     MultiOutputRegressor,
     RegressorChain,
 )
+from gpuml.naive_bayes import GaussianNB
 from gpuml.neighbors import KNeighborsClassifier
 from gpuml.pipeline import make_pipeline
 from gpuml.preprocessing import StandardScaler
@@ -253,6 +254,69 @@ def test_rows_stay_where_they_are(name, library):
     assert fitted.score(there, labels) == pytest.approx(by_numpy.score(X, y), abs=1e-6)
     said = fitted.predict(there)
     assert type(said) is type(there)
+
+
+@pytest.mark.filterwarnings("ignore:Label .* is present in all training examples")
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("name", ["several labels", "one against rest", "codes"])
+def test_columns_of_one_label_have_constants_wherever_the_rows_are(name, library):
+    ours, theirs, y = CASES[name]
+    y = np.where([False, True, True, False], [[0, 0, 1, 1]], y) if name == "several labels" else y
+    y = y * 0 if name == "one against rest" else y
+    codes = {"code_size": 0.5, "random_state": 0} if name == "codes" else {}
+    theirs = clone(theirs).set_params(**codes).fit(X, y)
+    fitted = clone(ours).set_params(**codes).fit(library.asarray(X), library.asarray(y))
+    assert "_ConstantPredictor()" in map(str, fitted.estimators_)
+    assert_same(fitted, theirs, library.asarray(X))
+    assert_same(fitted, theirs, X)
+
+
+@pytest.mark.filterwarnings("ignore:X has feature names")  # as scikit-learn's class warns
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("name", ["stacked with rows", "stacked numbers", "voting numbers"])
+def test_data_frames_come_where_they_are_asked_for(name, library):
+    ours, theirs, y = CASES[name]
+    fitted = clone(ours).set_output(transform="pandas").fit(library.asarray(X), library.asarray(y))
+    theirs = clone(theirs).set_output(transform="pandas").fit(X, y)
+    found = fitted.transform(library.asarray(X))
+    pd.testing.assert_frame_equal(found, theirs.transform(X), rtol=1e-5)
+    np.testing.assert_allclose(host(fitted.predict(library.asarray(X))), theirs.predict(X))
+
+
+LEARNING = {
+    "one against rest": (OneVsRestClassifier(GaussianNB()), CLASSES, np.arange(4)),
+    "several classes": (MultiOutputClassifier(GaussianNB()), LABELS, [np.arange(2)] * 4),
+}
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("name", LEARNING)
+def test_parts_in_turn_may_be_anywhere(name, library):
+    model, y, classes = LEARNING[name]
+    several = isinstance(classes, list)
+    there = list(map(library.asarray, classes)) if several else library.asarray(classes)
+
+    def learned(asarray, classes):
+        found = clone(model)
+        for some in (slice(0, 100), slice(100, None)):
+            found.partial_fit(asarray(X[some]), asarray(y[some]), classes)
+        return found
+
+    here = learned(np.asarray, classes)
+    for rows in (X, library.asarray(X)):
+        said = host(learned(library.asarray, there).predict(rows))
+        np.testing.assert_array_equal(said, here.predict(X))
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("name", CASES)
+def test_a_target_that_is_missing_is_the_error_of_scikit_learn(name, library):
+    kinds = []
+    for rows in (X, library.asarray(X)):
+        with pytest.raises((TypeError, ValueError), match="None|y should be") as found:
+            clone(CASES[name][0]).fit(rows, None)
+        kinds.append(found.type)
+    assert kinds[0] is kinds[1]
 
 
 @pytest.mark.parametrize(
@@ -482,6 +546,32 @@ def test_what_is_fitted_is_not_fitted_again():
     assert tuned.fit(X, TWO).estimator_ is tuned.estimator
 
 
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_models_that_were_fitted_on_a_device_stay_there(library):
+    """Their classes are there as well."""
+    there = library.asarray(X), library.asarray(TWO)
+    here = clone(LOGISTIC).fit(X, TWO), X, TWO
+    frozen = FrozenEstimator(here[0]), FrozenEstimator(clone(LOGISTIC).fit(*there))
+    for make in (
+        CalibratedClassifierCV,
+        lambda model: CalibratedClassifierCV(model, ensemble=False, method="isotonic"),
+        lambda model: FixedThresholdClassifier(model, threshold=0.3),
+        lambda model: TunedThresholdClassifierCV(model, cv="prefit", refit=False),
+        lambda model: VotingClassifier([("one", model)], voting="soft"),
+        lambda model: StackingClassifier([("one", model)], LOGISTIC, cv="prefit"),
+    ):
+        in_cpu_memory, fitted = make(frozen[0]).fit(X, TWO), make(frozen[1]).fit(*there)
+        assert_same(fitted, in_cpu_memory, there[0])
+
+
+@pytest.mark.parametrize("library", array_libraries())
+def test_frozen_models_are_scored_on_all_folds(library):
+    model = FrozenEstimator(clone(THEIRS).fit(X, TWO))
+    frozen = FrozenEstimator(clone(LOGISTIC).fit(library.asarray(X), library.asarray(TWO)))
+    found = gpuml.model_selection.cross_val_score(frozen, library.asarray(X), library.asarray(TWO))
+    np.testing.assert_array_equal(found, selection.cross_val_score(model, X, TWO))
+
+
 AROUND_SEARCHES = {
     "stacked": (
         lambda m, search: m.StackingRegressor([("one", search), ("two", sk.Ridge(9.0))], cv=3),
@@ -553,16 +643,31 @@ def test_resamples_go_to_the_steps_that_request_weights(rng, scales, fits):
         np.testing.assert_allclose(*found)
 
 
-def test_routed_weights():
+@pytest.mark.parametrize("library", array_libraries())
+@pytest.mark.parametrize(
+    ("name", "module"),
+    [
+        ("OneVsRestClassifier", "multiclass"),
+        ("OneVsOneClassifier", "multiclass"),
+        ("CalibratedClassifierCV", "calibration"),
+        ("BaggingClassifier", "ensemble"),
+    ],
+)
+def test_routed_weights(name, module, library):
+    there = library.asarray(X), library.asarray(CLASSES)
     with sklearn.config_context(enable_metadata_routing=True):
         ours, theirs = (
-            kind(model.set_fit_request(sample_weight=True)).fit(X, CLASSES, sample_weight=WEIGHT)
-            for kind, model in (
-                (OneVsRestClassifier, clone(LOGISTIC)),
-                (multiclass.OneVsRestClassifier, clone(THEIRS)),
+            getattr(module, name)(clone(model).set_fit_request(sample_weight=True))
+            for module, model in (
+                (importlib.import_module(f"gpuml.{module}"), LOGISTIC),
+                (importlib.import_module(f"sklearn.{module}"), THEIRS),
             )
         )
-    assert_same(ours, theirs, X)
+        if name == "BaggingClassifier":
+            ours, theirs = (each.set_params(random_state=0) for each in (ours, theirs))
+        ours.fit(*there, sample_weight=library.asarray(WEIGHT))
+        theirs.fit(X, CLASSES, sample_weight=WEIGHT)
+    assert_same(ours, theirs, there[0])
 
 
 @pytest.mark.parametrize(

@@ -314,6 +314,9 @@ def test_other_models_are_eliminated_where_the_rows_are(library, case, rng):
         np.testing.assert_array_equal(ours.support_, theirs.support_)
         np.testing.assert_array_equal(ours.ranking_, theirs.ranking_)
         assert type(ours.transform(there[0])) is type(there[0])
+        assert ours.score(*there) == pytest.approx(theirs.score(X, y), rel=1e-5)
+        with pytest.raises(ValueError, match="requires y to be passed"):
+            clone(selector).fit(there[0], None)
         assert ours.plan_.n_passes == len(np.unique(theirs.ranking_)) + (
             3 * len(theirs.cv_results_["n_features"]) if hasattr(theirs, "cv_results_") else 0
         )

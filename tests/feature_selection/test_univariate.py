@@ -69,6 +69,21 @@ def test_what_has_no_counts_is_refused(library):
         ours.chi2(library.asarray(X - 3.0), library.asarray(y))
 
 
+@pytest.mark.filterwarnings("ignore:invalid value encountered in cast")  # by scikit-learn
+@pytest.mark.parametrize("hole", [np.nan, np.inf])
+def test_targets_with_holes_are_refused(hole, library):
+    X, y = rows()
+    y = np.where(np.arange(len(y)) == 3, hole, y)
+    words = "Input y contains (NaN|infinity)"
+    for name in ("f_classif", "f_regression", "chi2"):
+        with pytest.raises(ValueError, match=words):
+            getattr(ours, name)(library.asarray(X), library.asarray(y))
+    for name in ("SelectKBest", "SelectFdr"):  # whatever the function of yours does
+        selector = getattr(ours, name)(lambda X, y: np.ones(X.shape[1]))
+        with pytest.raises(ValueError, match=words):
+            selector.fit(library.asarray(X), library.asarray(y))
+
+
 SELECTORS = [
     *[("SelectKBest", {"k": k}) for k in (2, "all")],
     ("SelectPercentile", {"percentile": 40}),

@@ -24,6 +24,7 @@ from gpuml.linear_model import (
 from gpuml.linear_model._models import Models
 from gpuml.resampling.atoms import make_folds
 from gpuml.resampling.split import split_rows
+from gpuml.svm import LinearSVC
 
 # Estimator, what its targets are, and two candidates.
 PENALTIES = [{"alpha": 0.1}, {"alpha": 2.0, "fit_intercept": False}]
@@ -150,3 +151,16 @@ def test_models_let_their_rows_go(name, is_sparse):
             assert gone() is None
         finally:
             gc.enable()
+
+
+def test_sparse_coefficients_are_in_cpu_memory_and_predictions_where_the_rows_are(library, rng):
+    X, y = rng.normal(size=(60, 4)), rng.integers(0, 3, size=60)
+    there = library.asarray(X)
+    for model in (LogisticRegression(), LinearSVC()):
+        expected = library.to_numpy(model.fit(there, library.asarray(y)).decision_function(there))
+        for _ in range(2):
+            assert sparse.issparse(model.sparsify().coef_)
+            assert type(model.decision_function(there)) is type(there)
+            found = library.to_numpy(model.decision_function(there))
+            np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+            model.densify()

@@ -110,6 +110,7 @@ def test_device_rows_give_what_scikit_learn_gives(name, params, kind, dtype, lib
     X, new = (each.astype(dtype) for each in rows(kind))
     theirs = cls_of(sk, name)(**params).fit(X)
     model = getattr(ours, name)(**params).fit(library.asarray(X))
+    in_cpu_memory = getattr(ours, name)(**params).fit(X)
     rtol = 1e-9 if dtype == "float64" else 2e-5
     if name == "PowerTransformer":  # of a maximum half of the digits are known
         rtol = 1e-6 if dtype == "float64" else 1e-2
@@ -122,6 +123,8 @@ def test_device_rows_give_what_scikit_learn_gives(name, params, kind, dtype, lib
         np.testing.assert_allclose(to_numpy(image), expected, rtol=rtol, atol=rtol)
         # Fitted attributes go where they are needed.
         np.testing.assert_allclose(model.transform(each), expected, rtol=rtol, atol=rtol)
+        image = in_cpu_memory.transform(library.asarray(each))
+        np.testing.assert_allclose(to_numpy(image), expected, rtol=rtol, atol=rtol)
     both = getattr(ours, name)(**params).fit_transform(library.asarray(X))
     assert type(both) is type(library.asarray(X))
     np.testing.assert_array_equal(to_numpy(both), to_numpy(model.transform(library.asarray(X))))
@@ -159,10 +162,11 @@ def test_the_inverse_is_that_of_scikit_learn(name, params, kind, library):
     X = rows(kind)[0]
     theirs = getattr(sk, name)(**params).fit(X)
     model = getattr(ours, name)(**params).fit(library.asarray(X))
-    image = model.transform(library.asarray(X))
-    found = to_numpy(model.inverse_transform(image))
     expected = theirs.inverse_transform(theirs.transform(X))
-    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
+    for fitted in (model, getattr(ours, name)(**params).fit(X)):
+        image = fitted.transform(library.asarray(X))
+        found = to_numpy(fitted.inverse_transform(image))
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("degree", [0, 1])
@@ -288,6 +292,16 @@ def test_weights_of_device_rows_are_heeded(library):
     model = ours.KBinsDiscretizer(quantile_method="linear", encode="ordinal")
     with pytest.raises(ValueError, match="quantile_method should either be"):
         model.fit(library.asarray(X), sample_weight=library.asarray(weight))
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered in cast")  # by scikit-learn
+@pytest.mark.parametrize("hole", [np.nan, np.inf])
+@pytest.mark.parametrize("target", ["multiclass", "continuous"])
+def test_targets_with_holes_are_refused(target, hole, library):
+    y = labels(target).astype(float)
+    y[3] = hole
+    with pytest.raises(ValueError, match="Input y contains (NaN|infinity)"):
+        ours.TargetEncoder().fit(library.asarray(rows("levels")[0]), library.asarray(y))
 
 
 def test_targets_of_categories_that_are_not_given(library):

@@ -67,6 +67,11 @@ def test_unseen_labels(library):
         LabelEncoder().fit(known).inverse_transform(other)
     Y = LabelBinarizer().fit(known).transform(other)
     np.testing.assert_array_equal(library.to_numpy(Y), [[0, 1, 0], [0, 0, 0]])
+    for fitted in ([1, 2], [1, 2, 3]):
+        model, theirs = (kind().fit(fitted) for kind in (LabelBinarizer, sk.LabelBinarizer))
+        for y in ([1, 2, 2], [2, 8], [1, 2, 8], [7, 8, 9]):
+            found = library.to_numpy(model.transform(library.asarray(np.asarray(y))))
+            np.testing.assert_array_equal(found, theirs.transform(y))
 
 
 @pytest.mark.parametrize("estimator", [LabelEncoder(), LabelBinarizer()])

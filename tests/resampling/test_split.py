@@ -69,6 +69,17 @@ def test_labels_that_are_floats_are_dealt_without_index_arrays(library):
         split_rows(sk.StratifiedKFold(3), np.zeros((N, 1)), no_labels, N)
 
 
+@pytest.mark.each
+def test_groups_may_be_where_the_rows_are(library):
+    """Splitters read them in CPU memory."""
+    X, groups = np.zeros((N, 1)), np.arange(N) // 9
+    for cv in (sk.GroupKFold(4), sk.LeaveOneGroupOut(), sk.GroupShuffleSplit(3, random_state=0)):
+        found = split_rows(cv, library.asarray(X), None, N, groups=library.asarray(groups))
+        for split, (train, test) in zip(found, cv.split(X, groups=groups), strict=True):
+            np.testing.assert_array_equal(row_indices(split.train), train)
+            np.testing.assert_array_equal(row_indices(split.test), test)
+
+
 @pytest.mark.parametrize("n_features", [1, 30])
 @pytest.mark.parametrize("name", SPLITTERS)
 def test_parts_are_sums_of_atoms(name, n_features):
