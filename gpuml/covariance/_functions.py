@@ -111,7 +111,7 @@ def ledoit_wolf(
     --------
     >>> from sklearn.datasets import load_iris
     >>> from gpuml.covariance import ledoit_wolf
-    >>> round(ledoit_wolf(load_iris().data)[1], 4)
+    >>> print(round(ledoit_wolf(load_iris().data)[1], 4))
     0.0076
     """
     model = _ledoit_wolf(X, assume_centered, block_size)
@@ -172,7 +172,7 @@ def oas(X: Any, *, assume_centered: bool = False) -> tuple[Array, float]:
     --------
     >>> from sklearn.datasets import load_iris
     >>> from gpuml.covariance import oas
-    >>> round(oas(load_iris().data)[1], 4)
+    >>> print(round(oas(load_iris().data)[1], 4))
     0.0202
     """
     model = OAS(store_precision=False, assume_centered=assume_centered).fit(X)
