@@ -233,7 +233,8 @@ def _searched(train, X, k, frame, products):
     best = cupy.full((m, kept * 2 * size), 255, dtype=np.uint8)
     lengths = cupy.empty(m, dtype=np.float64)
     rows = min(TILE_ROWS, m)
-    columns = min(TILE_BYTES // (rows * size), n)
+    # Of many features fewer rows are an operand.
+    columns = min(TILE_BYTES // (rows * size), max(THREADS * LOADS, TILE_BYTES // (32 * p)), n)
     space = cupy.empty(rows * columns, dtype=products.dtype)
     for some in _blocks(m, p, rows):
         left, lengths[some] = _operand(X[some], frame, products.left)
