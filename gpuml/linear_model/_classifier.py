@@ -86,7 +86,7 @@ class Sparsified:
         return super().sparsify()  # type: ignore[misc]
 
 
-class ProbabilityClassifier(Sparsified, LinearClassifier):
+class ProbabilityClassifier(LinearClassifier):
     """A linear classifier whose decision values are logarithms of odds."""
 
     _numeric_strings = "fit"

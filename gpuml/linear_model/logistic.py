@@ -16,7 +16,7 @@ from gpuml.linear_model._class_models import (
     class_loss,
     columns_together,
 )
-from gpuml.linear_model._classifier import ProbabilityClassifier
+from gpuml.linear_model._classifier import ProbabilityClassifier, Sparsified
 from gpuml.linear_model._engines import fit_cuml_logistic
 from gpuml.linear_model._glm import LossEstimator
 from gpuml.linear_model._input import class_batch
@@ -28,7 +28,7 @@ NATIVE_SOLVERS = ("lbfgs", "newton-cholesky", "saga")
 SKLEARN_SOLVERS = ("liblinear", "newton-cg", "sag")
 
 
-class LogisticRegression(ProbabilityClassifier, LossEstimator, sk.LogisticRegression):
+class LogisticRegression(Sparsified, ProbabilityClassifier, LossEstimator, sk.LogisticRegression):
     r"""Logistic regression with l2, l1, elastic-net or no penalty.
 
     For two classes it minimises, over w of shape (n_features,) and b,

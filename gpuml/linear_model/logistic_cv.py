@@ -15,7 +15,7 @@ from gpuml._settings.config import current_settings
 from gpuml._sklearn import _fit_context
 from gpuml.data import Batch, Folds, resident_classes, take, whole
 from gpuml.linear_model._class_models import class_counts, class_factors
-from gpuml.linear_model._classifier import ProbabilityClassifier
+from gpuml.linear_model._classifier import ProbabilityClassifier, Sparsified
 from gpuml.linear_model._cross_validation import Choosing, host_targets
 from gpuml.linear_model._logistic_grid import Grid, move_home
 from gpuml.linear_model._models import Models, at_home
@@ -25,7 +25,7 @@ from gpuml.resampling.atoms import folds_of
 from gpuml.resampling.scores import stack_scores
 
 
-class LogisticRegressionCV(Choosing, ProbabilityClassifier, sk.LogisticRegressionCV):
+class LogisticRegressionCV(Sparsified, Choosing, ProbabilityClassifier, sk.LogisticRegressionCV):
     r"""Logistic regression with `C` and `l1_ratio` chosen by cross-validation.
 
     Minimises, over W and b, as `LogisticRegression` does,

@@ -38,7 +38,7 @@ SAMPLE, SAMPLE_SECONDS = (32_768, 64), 0.05
 # Overheads that do not depend on the number of rows, in units of a clone of a small estimator
 # (about fifty lines of Python): for a search, for a group per estimator in it, for a fit in a
 # group, and for a single fit.
-CLONES = {"search": 83, "group": 60, "fit": 0.5, "alone": 60}
+CLONES = {"search": 83, "group": 60, "fit": 0.5, "alone": 35}
 # Array calls per pass, and passes if their number depends on the data.
 CALLS, USUAL_PASSES = 300, 10
 
