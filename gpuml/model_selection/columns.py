@@ -54,16 +54,14 @@ class ByColumn:
         X = taken_apart(X)
         given = [host_target(y), *map(host_value, args)]
         changes = {"estimator": Later(self.estimator), "n_jobs": 1}
-        if is_foreign(X):
-            # scikit-learn's constant for a column of one label reads the rows that it is given.
-            run_around(self, self._theirs.fit, changes, numbers_of(X), *given, **params)
-            for each in self.estimators_:
-                if isinstance(each, Later):
-                    each.X = X
-                else:
-                    each.n_features_in_ = X.shape[1]
-        else:
-            run_around(self, self._theirs.fit, changes, X, *given, **params)
+        # scikit-learn's constant for a column of one label reads the rows that it is given.
+        rows = numbers_of(X) if is_foreign(X) else X
+        run_around(self, self._theirs.fit, changes, rows, *given, **params)
+        for each in self.estimators_ if is_foreign(X) else ():
+            if isinstance(each, Later):
+                each.X = X
+            else:
+                each.n_features_in_ = X.shape[1]
         self.estimators_, self.plan_ = fitted_later(self.estimators_, self.n_jobs)
         first = self.estimators_[0]
         for name in ("n_features_in_", "feature_names_in_"):

@@ -184,7 +184,7 @@ def _after_a_look(way_of: AnyRoute, X: Any, y: Any) -> AnyRoute:
             way_of.fits.multifit_batch(X[:2], y[:2])
         except NotTogether as error:
             return OneByOne(way_of.positions, str(error))
-        except Exception:  # of so few rows; a fit tells others
+        except Exception:  # two rows may be too few: the fit warns of what it refuses
             return way_of
     return way_of
 

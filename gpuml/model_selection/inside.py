@@ -125,11 +125,9 @@ def fold_labels(splits: Sequence[AnySplit], n_rows: int) -> FoldLabels | None:
 
 def _trains_on_the_rest(split, fold, folds):
     """Whether a split, whose sizes were checked, has rising rows and trains on the other folds."""
-    return (
-        _rises(split.test)
-        and _rises(split.train)
-        and (all((folds[run] != fold).all() for run in _nonempty(split.train)))
-    )
+    if not (_rises(split.test) and _rises(split.train)):
+        return False
+    return all((folds[run] != fold).all() for run in _nonempty(split.train))
 
 
 def _rises(rows):

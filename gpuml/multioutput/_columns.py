@@ -88,7 +88,8 @@ class MultiOutputRegressor(ScoredByR2, ByColumn, Travels, sk.MultiOutputRegresso
         self : estimator
         """
         y, sample_weight = host_target(y), host_value(sample_weight)
-        return super().partial_fit(X, y, sample_weight, **partial_fit_params)
+        super().partial_fit(X, y, sample_weight, **partial_fit_params)  # which returns None
+        return self
 
     def predict(self, X):
         """Predict all columns.

@@ -96,7 +96,8 @@ class FrontedPipeline(AffinePipeline):
         """Tell a model the names of its features if a function or a foreign step gives some."""
         if self.row_in_ is None:
             return
-        # One row may be too few for it.
+        # One row may be too few for a user's step. Then `predict` warns, by scikit-learn's check,
+        # that the model knows no names.
         with warnings.catch_warnings(), suppress(Exception):
             warnings.simplefilter("ignore")
             image = self.row_in_

@@ -299,13 +299,22 @@ def test_parts_in_turn_may_be_anywhere(name, library):
     def learned(asarray, classes):
         found = clone(model)
         for some in (slice(0, 100), slice(100, None)):
-            found.partial_fit(asarray(X[some]), asarray(y[some]), classes)
+            assert found.partial_fit(asarray(X[some]), asarray(y[some]), classes) is found
         return found
 
     here = learned(np.asarray, classes)
     for rows in (X, library.asarray(X)):
         said = host(learned(library.asarray, there).predict(rows))
         np.testing.assert_array_equal(said, here.predict(X))
+
+
+def test_numbers_in_turn_are_those_of_scikit_learn():
+    each = sk.SGDRegressor(random_state=0)
+    ours, theirs = MultiOutputRegressor(each), multioutput.MultiOutputRegressor(each)
+    for some in (slice(0, 100), slice(100, None)):
+        assert ours.partial_fit(X[some], Y[some], WEIGHT[some]) is ours
+        theirs.partial_fit(X[some], Y[some], WEIGHT[some])
+    np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
