@@ -13,9 +13,11 @@ from typing import Any
 
 # Rows of a block that labels. Its threads compare ROWS of them (half as many in float64) with
 # CENTRES centres at a time, FEATURES features after the other.
-TILE, THREADS, ROWS, CENTRES, FEATURES = 8192, 128, 2, 8, 8
+TILE, THREADS, ROWS, CENTRES, FEATURES = 2048, 128, 2, 8, 8
 # Blocks that sum rows by label have WARPS warps. Their lanes have a feature each, of SLICE centres.
 WARPS, SLICE = 4, 32
+# Labels that a thread reads at once.
+READS = 8
 # Sums of a centre besides those of features: of weights, of rows of some weight, of rows.
 EXTRA = 3
 
@@ -31,27 +33,38 @@ __device__ constexpr double largest(double) { return 1.7976931348623157e308; }
 // The rows of this block's tile whose label is not certain, by their numbers in the tile.
 __device__ int uncertain(const int* labels, const float* until, const double* travelled, i64 size,
                          int* before, unsigned short* list) {
-    __shared__ int counts[LABEL_WARPS];
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    int found = 0;
-    for (int at = 0; at < size; at += THREADS) {
-        const int i = at + threadIdx.x;
-        bool is = false;
-        if (i < size) {
-            const int old = before[i] = labels[i];
-            is = old < 0 || !(until[i] > __double2float_ru(travelled[old]));
+    __shared__ int found;
+    const int lane = threadIdx.x % 32;
+    if (threadIdx.x == 0) found = 0;
+    __syncthreads();
+    for (int at = threadIdx.x; at - lane < size; at += THREADS * READS) {
+        int old[READS], count = 0;
+        float end[READS];
+        unsigned those[READS];
+        #pragma unroll
+        for (int u = 0; u < READS; ++u) {
+            const int i = at + u * THREADS;
+            old[u] = i < size ? labels[i] : 0, end[u] = i < size ? until[i] : 0.0f;
         }
-        const unsigned those = __ballot_sync(ALL, is);
-        if (lane == 0) counts[warp] = __popc(those);
-        __syncthreads();
-        int place = found;
-        for (int w = 0; w < LABEL_WARPS; ++w) {
-            if (w < warp) place += counts[w];
-            found += counts[w];
+        #pragma unroll
+        for (int u = 0; u < READS; ++u) {
+            const int i = at + u * THREADS;
+            if (i < size) before[i] = old[u];
+            const double gone = travelled[max(old[u], 0)];
+            const bool is = old[u] < 0 || !(end[u] > __double2float_ru(gone));
+            count += __popc(those[u] = __ballot_sync(ALL, i < size && is));
         }
-        if (is) list[place + __popc(those & ((1u << lane) - 1))] = i;
-        __syncthreads();
+        // In any order: each row is compared for itself.
+        int place = lane == 0 ? atomicAdd(&found, count) : 0;
+        place = __shfl_sync(ALL, place, 0);
+        #pragma unroll
+        for (int u = 0; u < READS; ++u) {
+            if (those[u] >> lane & 1)
+                list[place + __popc(those[u] & ((1u << lane) - 1))] = at + u * THREADS;
+            place += __popc(those[u]);
+        }
     }
+    __syncthreads();
     return found;
 }
 
@@ -173,13 +186,14 @@ __device__ int nearest(Compared<S> by, int p, int k, const double* travelled, i6
 // `unit` in `until` (runs, n) and `travelled` (runs, k), and in what is `single`, if given: then
 // products are float32, and others only of rows that these leave in doubt.
 extern "C" __global__ void __launch_bounds__(THREADS)
-label(const T* X, const float* single_X, i64 n, int p, int k, const int* alive, const int* sizes,
-      const T* coefs, const T* lengths, const float* single_coefs, const float* single_lengths,
-      const double* slacks, double unit, const double* travelled, int* before, int* labels,
-      float* until) {
+label(const T* X, const float* single_X, i64 n, int p, int k, int n_alive, const int* alive,
+      const int* sizes, const T* coefs, const T* lengths, const float* single_coefs,
+      const float* single_lengths, const double* slacks, double unit, const double* travelled,
+      int* before, int* labels, float* until) {
     __shared__ unsigned short list[TILE];
     __shared__ __align__(16) char shared[FEATURES * (THREADS * ROWS * 4 + 16)];
-    const i64 run = alive[blockIdx.x], first = blockIdx.y * (i64)TILE;
+    // Blocks of one tile after the other: they read the same rows.
+    const i64 run = alive[blockIdx.x % n_alive], first = blockIdx.x / n_alive * (i64)TILE;
     const i64 size = n - first < TILE ? n - first : TILE;
     const int own_k = sizes[run];
     before += run * n + first, labels += run * n + first, until += run * n + first;
@@ -211,17 +225,16 @@ count(const T* X, const T* weight, i64 n, int p, int k, const int* alive, const 
     const i64 end = begin + tile < n ? begin + tile : n;
     before += run * n, labels += run * n;
     for (int c = 0; c < n_centres; ++c) sums[warp][c][lane] = 0;
-    int n_moved = 0, now = -1, then = -1, next_now = -1, next_then = -1;
+    int n_moved = 0, next_now[READS], next_then[READS];
     auto fetch = [&](i64 at) {
-        next_now = at + lane < end ? labels[at + lane] : -1;
-        next_then = at + lane < end ? before[at + lane] : -1;
+        #pragma unroll
+        for (int r = 0; r < READS; ++r) {
+            const i64 i = at + 32 * r + lane;
+            next_now[r] = i < end ? labels[i] : -1, next_then[r] = i < end ? before[i] : -1;
+        }
     };
-    fetch(begin + 32 * warp);
-    for (i64 at = begin + 32 * warp; at < end; at += 32 * WARPS) {
-        now = next_now, then = next_then;
-        fetch(at + 32 * WARPS);
-        n_moved += now != then;
-        const int into = now - slice, out_of = fresh ? -1 : then - slice;
+    // Sums are those of rows in their order, of each warp.
+    auto add = [&](i64 at, int into, int out_of) {
         const bool is_in = into >= 0 && into < n_centres;
         const bool is_out = out_of >= 0 && out_of < n_centres;
         unsigned left = __ballot_sync(ALL, into != out_of && (is_in || is_out));
@@ -246,6 +259,19 @@ count(const T* X, const T* weight, i64 n, int p, int k, const int* alive, const 
                 if (to >= 0 && to < n_centres) sums[warp][to][lane] += value[u];
                 if (from >= 0 && from < n_centres) sums[warp][from][lane] -= value[u];
             }
+        }
+    };
+    const i64 step = 32 * READS * WARPS;
+    fetch(begin + 32 * READS * warp);
+    for (i64 at = begin + 32 * READS * warp; at < end; at += step) {
+        int now[READS], then[READS];
+        #pragma unroll
+        for (int r = 0; r < READS; ++r) now[r] = next_now[r], then[r] = next_then[r];
+        fetch(at + step);
+        #pragma unroll
+        for (int r = 0; r < READS; ++r) {
+            n_moved += now[r] != then[r];
+            add(at + 32 * r, now[r] - slice, fresh ? -1 : then[r] - slice);
         }
     }
     if (blockIdx.z == 0) {
@@ -376,7 +402,7 @@ _EPS = {"float32": "1.1920929e-7", "float64": "2.220446049250313e-16"}
 def source(dtype: str) -> str:
     """The kernels of rows of a dtype."""
     kind = {"float32": "float", "float64": "double"}[dtype]
-    names = ("TILE", "THREADS", "ROWS", "CENTRES", "FEATURES")
+    names = ("TILE", "THREADS", "ROWS", "CENTRES", "FEATURES", "READS")
     values = {each: globals()[each] for each in names}
     values |= {"WARPS": WARPS, "SLICE": SLICE, "EXTRA": EXTRA}
     values |= {"FLT_EPS": _EPS["float32"], "T_EPS": _EPS[dtype]}
@@ -386,7 +412,7 @@ def source(dtype: str) -> str:
 
 @cache
 def kernels(dtype: str) -> Any:
-    """What has a function for each of them: `label`, `count`, `add_parts`, `move`, `costs`."""
+    """What has a function for each of them: `label`, `count`, `move`, `nearer` and so on."""
     import cupy
 
     return cupy.RawModule(code=source(dtype), options=("--std=c++17",))

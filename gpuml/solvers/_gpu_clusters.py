@@ -94,10 +94,11 @@ class Labelled:
         if n_rows == 0:
             return
         sizes = (np.int64(n_rows), np.int32(p), np.int32(self.centres.shape[1]))
-        given = (self._X, self._single_rows, *sizes, self._alive, self._sizes)
+        n_runs = len(self.runs)
+        given = (self._X, self._single_rows, *sizes, np.int32(n_runs), self._alive, self._sizes)
         of_runs = (self._coefs, self._lengths, *self._single, self._slacks)
         bounds = (np.float64(self._unit), self._travelled, self._before, self.labels, self._until)
-        grid = (len(self.runs), -(-n_rows // kernels.TILE))
+        grid = (n_runs * -(-n_rows // kernels.TILE),)
         self._call("label", grid, kernels.THREADS, (*given, *of_runs, *bounds))
 
     def count(self) -> None:

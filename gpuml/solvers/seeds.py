@@ -13,7 +13,8 @@ from itertools import groupby
 
 import numpy as np
 
-from gpuml._arrays import Array, device_of, is_numpy, move, namespace, place_of
+from gpuml._arrays import Array, device_of, is_cupy, is_numpy, move, namespace, place_of
+from gpuml.solvers import _seed_kernels
 from gpuml.solvers.clusters import Points
 
 # Workspace for distances of rows from the rows that were drawn, of all runs.
@@ -75,35 +76,46 @@ def _numbers(points: Points, lengths: Array, draws: Sequence[Draw]) -> list[Arra
     """Numbers of the rows that are seeds; draws come with the longest first."""
     X, xp, place = points.X, namespace(points.X), place_of(points.X)
     weight = None if points.weight is None else xp.astype(points.weight, xp.float64)
+    n_steps, n_trials = draws[0].shares.shape
+    shares = np.zeros((n_steps, len(draws), n_trials))
+    for r, draw in enumerate(draws):
+        shares[: len(draw.shares), r, :] = draw.shares
+    shares = move(shares, place)
     last = move(np.asarray([draw.first for draw in draws], dtype=np.int64), place)
-    nearest = _squares(X, lengths, last)
-    total = weighted(nearest, weight)
-    found = [[last[r]] for r in range(len(draws))]
-    for step in range(draws[0].shares.shape[0]):
+    found = xp.zeros((n_steps + 1, len(draws)), dtype=xp.int64, device=place.device)
+    found[0, :] = last
+    nearest, total = _nearer(X, last[:, None], lengths, None, weight)
+    nearest, total = nearest[:, 0, :], total[:, 0]
+    of_runs = xp.arange(len(draws), device=place.device) * n_trials
+    for step in range(n_steps):
         n_left = sum(len(draw.shares) > step for draw in draws)
-        shares = move(np.stack([draw.shares[step] for draw in draws[:n_left]]), place)
-        nearest, total = nearest[:n_left, :], total[:n_left]
-        next_ones = drawn(nearest, weight, shares * total[:, None])
-        squares = _squares(X, lengths, xp.reshape(next_ones, (-1,)))
-        squares = xp.reshape(squares, (n_left, -1, points.n_rows))
-        squares = xp.minimum(squares, nearest[:, None, :])
-        totals = weighted(squares, weight)
-        best = xp.argmin(totals, axis=1)
+        goals = shares[step, :n_left, :] * total[:n_left, None]
+        nearest = nearest[:n_left, :]
+        next_ones = drawn(nearest, weight, goals)
+        squares, totals = _nearer(X, next_ones, lengths, nearest, weight)
         # One of few: a product with zeros and ones would spread what is not finite.
-        flat = best + xp.arange(n_left, device=place.device) * totals.shape[1]
+        flat = xp.argmin(totals, axis=1) + of_runs[:n_left]
         nearest = xp.take(xp.reshape(squares, (-1, points.n_rows)), flat, axis=0)
         total = xp.take(xp.reshape(totals, (-1,)), flat)
-        chosen = xp.take(xp.reshape(next_ones, (-1,)), flat)
-        for r in range(n_left):
-            found[r].append(chosen[r])
-    return [xp.stack(each) for each in found]
+        found[step + 1, :n_left] = xp.take(xp.reshape(next_ones, (-1,)), flat)
+    return [found[: len(draw.shares) + 1, r] for r, draw in enumerate(draws)]
 
 
-def _squares(X: Array, lengths: Array, numbers: Array) -> Array:
-    """Squared distances (m, n) of some rows from all."""
-    xp = namespace(X)
-    rows, of_rows = xp.take(X, numbers, axis=0), xp.take(lengths, numbers)
-    return squares_from(rows, of_rows, X, lengths)
+def _nearer(
+    X: Array, numbers: Array, lengths: Array, nearest: Array | None, weight: Array | None
+) -> tuple[Array, Array]:
+    """Squared distances (R, t, n) and their sums (R, t), of t drawn rows of each run.
+
+    Distances are those from the nearest seed so far (R, n), if that is nearer.
+    """
+    if is_cupy(X):
+        return _seed_kernels.nearer(X, numbers, lengths, nearest, weight)
+    xp, flat = namespace(X), namespace(X).reshape(numbers, (-1,))
+    squares = squares_from(xp.take(X, flat, axis=0), xp.take(lengths, flat), X, lengths)
+    squares = xp.reshape(squares, (*numbers.shape, -1))
+    if nearest is not None:
+        squares = xp.minimum(squares, nearest[:, None, :])
+    return squares, weighted(squares, weight)
 
 
 def squares_from(rows: Array, of_rows: Array, X: Array, lengths: Array) -> Array:
@@ -127,6 +139,8 @@ def drawn(nearest: Array, weight: Array | None, goals: Array) -> Array:
     xp = namespace(nearest)
     shares = nearest if weight is None else nearest * weight
     cumulated = xp.cumulative_sum(shares, axis=1)
+    if is_cupy(nearest):
+        return _seed_kernels.drawn(cumulated, goals)
     most = nearest.shape[1] - 1
     if is_numpy(nearest):
         pairs = zip(cumulated, goals, strict=True)
