@@ -412,7 +412,7 @@ def source(dtype: str) -> str:
 
 @cache
 def kernels(dtype: str) -> Any:
-    """What has a function for each of them: `label`, `count`, `move`, `nearer` and so on."""
+    """What has a function for each of them: `label`, `count`, `add_parts`, `move`, `costs`."""
     import cupy
 
     return cupy.RawModule(code=source(dtype), options=("--std=c++17",))
