@@ -274,10 +274,7 @@ def sums_of_residuals(
     """Sums of residuals of models (C, S, t, p) and (C, S, t) over rows that moments describe."""
     found, folds = [], described.folds
     for i, training in enumerate(training_parts(folds)):
-        if part == "train" and folds.frame is None:
-            sums = described.combined(training)
-        else:
-            sums = (described.moments or ())[i].combine(getattr(folds.partitions[i], part))
+        sums = described.sums(i, getattr(folds.partitions[i], part))
         own = coef[:, training.splits, ...], intercept[:, training.splits, ...]
         for some in _splits_at_once(sums, own[0]):
             shift = sums.shift if sums.shift.ndim == 1 else sums.shift[some, :]

@@ -129,8 +129,7 @@ class _Moments:
     ) -> "Iterator[_Moments]":
         """Those of some splits."""
         moments = described.combined(parts)
-        assert described.moments is not None
-        held = described.moments[parts.index].combine(described.folds.partitions[parts.index].test)
+        held = described.sums(parts.index, described.folds.partitions[parts.index].test)
         _check_weights(moments.gram[:, -1, -1], held.gram[:, -1, -1])
         normal = normal_equations(moments, fit_intercept)
         xp, p = namespace(normal.xx), held.n_features

@@ -34,7 +34,6 @@ from gpuml.designs import Coded
 from gpuml.solvers._result import LinearModels, Status
 from gpuml.solvers.affine import Affine, transformed
 from gpuml.solvers.described import Described, Training
-from gpuml.solvers.moments import Moments
 from gpuml.solvers.sums_by_level import add_shares, level_sums
 from gpuml.solvers.table_rows import TableBatch
 
@@ -91,7 +90,7 @@ def solve_crossed(
     firsts = np.cumsum([0, *(sizes[number] for number in order)])
     place = {number: slice(firsts[i], firsts[i + 1]) for i, number in enumerate(order)}
     back = np.concatenate([np.arange(firsts[-1])[place[n]] for n in range(len(sizes))])
-    moments = cast(Sequence[Moments], described.moments)[part.index].combine(part.counts)
+    moments = described.sums(part.index, part.counts)
     frame = described.folds.frame
     maps = None if frame is None else frame.of(part.splits)
     images = moments if maps is None else transformed(moments, maps)

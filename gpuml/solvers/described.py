@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
@@ -25,8 +24,8 @@ ASKED_PRECISION = {8: 1e-7, 4: 1e-5}
 MOST_PRODUCTS_HERE = 2**23
 # Features up to which models of sparse rows are solved from moments.
 MOST_SPARSE_FEATURES = 1024
-# Moments of the training parts of some splits that are kept.
-KEPT_BYTES = 2**22
+# Moments of parts of the rows that are kept, together.
+KEPT_BYTES = 2**24
 
 
 @dataclass(frozen=True)
@@ -97,8 +96,6 @@ class Described:
     factors : dict
         Factors of the atoms of a partition: needed for hard problems only, and then by the splits
         and by the refit.
-    kept : dict
-        Small moments of parts, which models and scores of training rows need.
     """
 
     folds: Folds
@@ -108,7 +105,6 @@ class Described:
     careful: bool = False
     n_passes: int = 1
     factors: dict[int, Factors] = field(default_factory=dict)
-    kept: dict[tuple, Any] = field(default_factory=dict)
 
     @property
     def place(self) -> Place:
@@ -146,15 +142,35 @@ class Described:
 
     def combined(self, parts: Training) -> Moments:
         """Moments of some parts: of the images of their rows where `folds` has a frame."""
-        atoms, frame, splits = (self.moments or ())[parts.index], self.folds.frame, parts.splits
-        kept = self.kept if frame is None else getattr(frame, "kept", {})
+        frame, splits = self.folds.frame, parts.splits
+        if frame is None:
+            return self.sums(parts.index, parts.counts)
+        atoms = (self.moments or ())[parts.index]
+        kept = getattr(frame, "kept", {})
         key = parts.index, None if splits is None else (splits.start, splits.stop)
         source, found = kept.get(key, (None, None))
         if source is not atoms:  # those of other weights, or of nothing
-            found = atoms.combine(parts.counts)
-            found = found if frame is None else transformed(found, frame.of(splits))
-            if frame is not None or nbytes(found.gram) <= KEPT_BYTES:
-                kept[key] = atoms, found
+            found = transformed(self.sums(parts.index, parts.counts), frame.of(splits))
+            kept[key] = atoms, found
+        return found
+
+    def sums(self, index: int, counts: np.ndarray) -> Moments:
+        """Moments of sums (S, A) of the atoms of a partition, of the rows as they are.
+
+        Small ones are kept: models in all frames, and their scores, need the same.
+        """
+        atoms = (self.moments or ())[index]
+        size = len(counts) * nbytes(atoms.gram) // atoms.gram.shape[0]
+        if size + counts.nbytes > KEPT_BYTES:
+            return atoms.combine(counts)
+        kept = self.folds.known.setdefault("sums", {})
+        key = index, counts.shape, counts.tobytes()
+        source, found = kept.get(key, (None, None))
+        if source is not atoms:  # those of other weights, or of nothing
+            found = atoms.combine(counts)
+            if size + sum(nbytes(each.gram) for _, each in kept.values()) > KEPT_BYTES:
+                kept.clear()
+            kept[key] = atoms, found
         return found
 
     def stacked(self, part: Training) -> Stacked:

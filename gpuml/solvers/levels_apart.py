@@ -81,7 +81,7 @@ def _of_candidates(found, position):
 
 
 def _solve_parts(described, part, alphas, fit_intercept):
-    moments = described.moments[part.index].combine(part.counts)
+    moments = described.sums(part.index, part.counts)
     n_parts, q = moments.gram.shape[:2]
     shifts = np.broadcast_to(moments.shift, (n_parts, q - 1))
     taken = np.zeros((len(alphas), *moments.gram.shape))
