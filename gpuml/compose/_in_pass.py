@@ -98,7 +98,9 @@ def _branches(transformer, layout, X, candidates):
     """The branches of each candidate, as far as the table of a layout has their columns."""
     found = []
     for candidate in candidates:
-        own = clone(transformer).set_params(**clone(dict(candidate), safe=False))
+        own = transformer
+        if candidate:
+            own = clone(transformer).set_params(**clone(dict(candidate), safe=False))
         branch = side_by_side(own, X, layout.branch.columns)
         for leaf in branch.leaves:
             for step in (*leaf.head, *leaf.tail):

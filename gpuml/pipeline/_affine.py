@@ -282,10 +282,10 @@ class AffinePipeline(MultifitEstimator):
     def _chains(self, folds, settings, advance):
         steps = [Step(name, step, name in self.weighted) for name, step in self.before]
         bare = replace(folds, frame=None)
-        weighted = described_rows(self.pipeline, bare, advance)
+        weighted = described_rows(self.pipeline, bare, advance, len(settings))
         rows = Rows(weighted, weighted)
         if folds.batch.weight is not None and not all(step.weighted for step in steps):
-            plain = described_rows(self.pipeline, unweighted(bare), advance)
+            plain = described_rows(self.pipeline, unweighted(bare), advance, len(settings))
             rows = replace(rows, unweighted=plain)
         chains = Chains(rows, steps, settings, self._outside(folds))
         return chains.known_to(bare)

@@ -39,11 +39,19 @@ def step_obstacle(step: AffineStep, X: Any) -> str | None:
 
 
 def described_rows(
-    estimator: Any, folds: Folds, advance: Callable[[int], None] | None = None
+    estimator: Any,
+    folds: Folds,
+    advance: Callable[[int], None] | None = None,
+    n_settings: int = 1,
 ) -> Described:
     """Moments of the rows; raises an error that names `estimator` if they are not finite."""
-    block_bytes = current_settings().block_bytes
-    described = describe(folds, block_bytes=block_bytes, advance=advance, by_features=True)
+    described = describe(
+        folds,
+        block_bytes=current_settings().block_bytes,
+        advance=advance,
+        by_features=True,
+        n_settings=n_settings,
+    )
     if not described.is_finite:
         check_rows_finite(folds.batch, estimator)
         raise ValueError(

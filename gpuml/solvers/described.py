@@ -20,7 +20,8 @@ from gpuml.solvers.sparse_rows import SparseBatch
 ASKED_PRECISION = {8: 1e-7, 4: 1e-5}
 # Moments of dense rows go to CPU memory where factoring those of all training parts takes so few
 # multiplications, a few milliseconds of one core: on a GPU each of the hundreds of steps that make
-# models and scores of them is a launch, however small its arrays are.
+# models and scores of them is a launch, however small its arrays are. There are as many steps for
+# each setting of the preprocessing before the models.
 MOST_PRODUCTS_HERE = 2**23
 # Features up to which models of sparse rows are solved from moments.
 MOST_SPARSE_FEATURES = 1024
@@ -207,6 +208,7 @@ def describe(
     by_features: bool = False,
     at_work: bool = False,
     lengths: bool = False,
+    n_settings: int = 1,
 ) -> Described:
     """Read the rows, once for each partition of the splits, unless that was done before.
 
@@ -227,6 +229,8 @@ def describe(
         Whether moments stay where rows are worked on, however small they are.
     lengths : bool, default=False
         Whether the same reading finds ``known["lengths"]``, for `moments.fourth_powers`.
+    n_settings : int, default=1
+        How many frames the models are going to see the rows in.
 
     Raises
     ------
@@ -249,7 +253,7 @@ def describe(
     n_passes = 0 if ("lengths" if lengths else "moments") in known else len(folds.partitions)
     if n_passes:
         known["factors"] = {}
-        place = batch.work if at_work or not _are_small(folds) else HOST
+        place = batch.work if at_work or not _are_small(folds, n_settings) else HOST
         known["moments"] = tuple(
             atom_moments(
                 batch, part.atoms, block_bytes=block_bytes, advance=advance, lengths=lengths
@@ -266,7 +270,7 @@ def describe(
     return replace(found, moments=None) if found.is_sparse and not found.is_finite else found
 
 
-def _are_small(folds):
+def _are_small(folds, n_settings):
     """Whether moments are solved sooner in CPU memory than on a device."""
     if isinstance(folds.batch, NumberedBatch) and folds.batch.solved_here:
         return True
@@ -274,7 +278,7 @@ def _are_small(folds):
         return False
     q = folds.batch.n_features + folds.batch.y.shape[1] + 1
     n_atoms = sum(len(part.atoms) for part in folds.partitions)
-    return (folds.n_splits + n_atoms) * q**3 <= 2 * MOST_PRODUCTS_HERE
+    return (folds.n_splits + n_atoms) * q**3 <= 2 * MOST_PRODUCTS_HERE * n_settings
 
 
 def may_have_moments(batch: SparseBatch) -> bool:
