@@ -171,7 +171,9 @@ def run_scenario(name, args):
         return {"scenario": name, "skipped": str(error)}
     folds = list(StratifiedKFold(FOLDS).split(X, y))
     theirs = model if scenario.theirs is None else scenario.theirs()
-    options = {"cv": folds, "refit": False, **scenario.options}
+    # Boosters have threads of their own.
+    n_jobs = -1 if scenario.loop is None else None
+    options = {"cv": folds, "refit": False, "n_jobs": n_jobs, **scenario.options}
     plans = []
 
     def ours():
