@@ -87,7 +87,7 @@ class CategoricalNB(Discrete, sk.CategoricalNB):
 
     def _sums(self, rows):
         rows = replace(rows, X=_whole_numbers(rows.X))
-        highest = to_host(namespace(rows.X).max(rows.X, axis=0))
+        highest = to_host(namespace(rows.X).max(rows.X, axis=0)).astype(np.int64)
         widths = self._n_categories(highest)
         counts, count = _category_counts(rows, widths)
         return CategoryCounts(count, counts, highest, widths, 0 * widths)

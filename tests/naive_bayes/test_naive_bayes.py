@@ -386,6 +386,18 @@ def test_unseen_category_is_an_error(library):
         model.predict(library.asarray(np.array([[2.0]])))
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+def test_the_highest_category_of_small_integers_is_counted(dtype, library):
+    X, y = np.array([[0], [np.iinfo(dtype).max], [3], [3]], dtype), np.array([0, 1, 0, 1])
+    expected = sk.CategoricalNB().fit(X, y)
+    model = CategoricalNB().fit(library.asarray(X), library.asarray(y))
+    found = library.to_numpy(model.n_categories_)
+    np.testing.assert_array_equal(found, expected.n_categories_)
+    assert found.dtype == expected.n_categories_.dtype
+    found = library.to_numpy(model.category_count_[0])
+    np.testing.assert_array_equal(found, expected.category_count_[0])
+
+
 # ---------------------------------------------------------------- bad input
 
 
