@@ -221,8 +221,6 @@ def score(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> float
         the rows (a function of yours as ``scoring=`` of a search).
     TypeError
         If `sample_weight` is given, and ``model.score`` takes none.
-    ZeroDivisionError
-        If the score is D2 and the target is constant.
 
     Warns
     -----

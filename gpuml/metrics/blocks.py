@@ -438,8 +438,7 @@ def _r2(total):
 
 
 def _explained(total):
-    """The share of the deviance that is explained."""
+    """The share of the deviance that is explained; -inf or nan where the targets do not vary."""
     _check_weight_of_all(total)
-    if not total.squares[0]:
-        raise ZeroDivisionError("D^2 is not defined where y_true is constant.")
-    return float(1.0 - total.residuals[0] / total.squares[0])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return float(1.0 - np.divide(total.residuals[0], total.squares[0]))

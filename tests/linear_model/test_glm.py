@@ -23,6 +23,7 @@ from gpuml.linear_model import (
     TweedieRegressor,
 )
 from gpuml.losses import tweedie
+from gpuml.metrics.blocks import block_score
 from gpuml.model_selection import GridSearchCV
 from gpuml.pipeline import make_pipeline
 from gpuml.preprocessing import StandardScaler
@@ -413,6 +414,9 @@ def test_a_constant_target_has_a_score_of_minus_infinity(rng):
     with np.errstate(divide="ignore"):
         assert ours.score(X, np.full(len(y), 2.0)) == twin.score(X, np.full(len(y), 2.0)) == -np.inf
         assert ours.score(X[:1], [2.0]) == twin.score(X[:1], [2.0]) == -np.inf
+    known, several = block_score(ours), np.full(len(y), 2.0)
+    assert known.finish(known.sums(ours.predict(X), several, None)) == -np.inf
+    assert np.isnan(known.finish(known.sums(several, several, None)))
     y[:60] = 2.0
     # NumPy warns of the standard deviation of infinite scores.
     with pytest.warns(UserWarning, match="scores are non-finite"), np.errstate(invalid="ignore"):
