@@ -263,14 +263,10 @@ def score(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> float
 
 def _said(model, method, X):
     said = by_block(model, method, X)
-    return said if _is_collection(said) else da.from_array(_as_array(said), chunks=-1)
+    return said if lives_on_workers(said) else da.from_array(_as_array(said), chunks=-1)
 
 
 # ---------------------------------------------------------------- blocks
-
-
-def _is_collection(x):
-    return isinstance(x, da.Array | dd.DataFrame | dd.Series)
 
 
 def by_block(model: Any, method: str, X: Any) -> Any:
@@ -280,7 +276,7 @@ def by_block(model: Any, method: str, X: Any) -> Any:
     check_is_fitted(model)
     width = _width_of_rows(model, method)
     X = as_collection(X, np.nan if width is None else width)
-    if not _is_collection(X):
+    if not isinstance(X, da.Array | dd.DataFrame | dd.Series):
         raise TypeError(f"{type(X).__name__} has no rows; pass a dask array or a dask dataframe.")
     getattr(model, method)  # as scikit-learn: AttributeError, with the reason
     _check_features(model, X, width)
@@ -313,7 +309,10 @@ def _of_block(block, model, method, empty):
     # Filters leave blocks without rows, which scikit-learn refuses.
     if block.shape[0] == 0:
         return empty
-    return _as_array(getattr(model, method)(block))
+    result = _as_array(getattr(model, method)(block))
+    # Of blocks without unknown or rare categories, encoders return no objects.
+    as_objects = method == "inverse_transform" and empty.dtype == object
+    return result.astype(object) if as_objects else result
 
 
 def _as_array(result):
@@ -353,16 +352,20 @@ def _check_features(model, X, expected):
 
 def _result_of_a_row(model, method, X):
     """An empty array of the kind that the model returns for blocks of X."""
+    inverted, call = method == "inverse_transform", getattr(model, method)
     try:
-        known = None if method == "inverse_transform" else getattr(model, "categories_", None)
+        known = None if inverted else getattr(model, "categories_", None)
         row = _made_up_row(known, X, _width_of_rows(model, method))
         with np.errstate(all="ignore"):
-            result = _as_array(getattr(model, method)(row))
+            if inverted:  # zeros are the codes of a category, or of none
+                with suppress(Exception):
+                    return _as_array(call(0 * row))[:0]
+            result = _as_array(call(row))
     except Exception:
         # DataFrames have names to check. Otherwise the made-up values may be at fault (a category
         # that the model does not know), and blocks will tell.
         names = getattr(model, "feature_names_in_", None)
-        named = isinstance(X, dd.DataFrame) and method != "inverse_transform"
+        named = isinstance(X, dd.DataFrame) and not inverted
         if named and names is not None and list(names) != list(X.columns):
             raise
         return _guess(model, method, X)
@@ -390,8 +393,6 @@ def _guess(model, method, X):
     classes = getattr(model, "classes_", None)
     if method == "predict" and array_api_compat.is_numpy_array(classes):
         dtype = classes.dtype
-    if method == "inverse_transform" and hasattr(model, "categories_"):
-        dtype = np.result_type(*model.categories_)
     like = meta_from_array(X) if isinstance(X, da.Array) else np.empty(0)
     like = np.empty(0) if hasattr(like, "tocsr") else like
     return np.empty_like(like, shape=(0,) if width is None else (0, width), dtype=dtype)

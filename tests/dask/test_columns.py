@@ -309,6 +309,27 @@ def test_bools_are_numbers_to_means(client):
     np.testing.assert_allclose(model.statistics_, X.mean(axis=0))
 
 
+ODD_CODES = {  # what gives objects only where there are such categories
+    "unknown": OneHotEncoder(handle_unknown="ignore"),
+    "rare": OneHotEncoder(min_frequency=2),
+    "rare or unknown": OneHotEncoder(min_frequency=2, handle_unknown="infrequent_if_exist"),
+    "unknown codes": OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1),
+    "rare codes": OrdinalEncoder(min_frequency=2),
+}
+
+
+@pytest.mark.parametrize("sizes", [(0, 4, 2), (4, 2)])
+@pytest.mark.parametrize("model", ODD_CODES.values(), ids=ODD_CODES)
+def test_inverted_codes_have_one_dtype_in_all_blocks(model, sizes):
+    X = np.asarray([[1.0, 7.0], [1.0, 7.0], [2.0, 7.0], [2.0, 7.0], [3.0, 7.0], [2.0, 7.0]])
+    model = clone(model).fit(X if model.min_frequency else X[:4])
+    images = dense(model.transform(X))
+    back = model.inverse_transform(da.from_array(images, chunks=(sizes, -1)))
+    found = back.compute(scheduler="threads")
+    assert back.dtype == found.dtype == object
+    np.testing.assert_array_equal(found, model.inverse_transform(images))
+
+
 def test_inverted_codes_of_one_category_have_the_dtype_of_all_blocks(client):
     X = pd.DataFrame({"a": [np.nan] * 6, "b": ["x", "y"] * 3})
     lazy = dd.concat([dd.from_pandas(X, npartitions=2).query("b == 'none'"), X])
