@@ -133,7 +133,6 @@ class OnWorkers(_Model):
             _weighted(table, sample_weight) if scalar else nullcontext(table) as table,
         ):
             check_names(table.columns_names)
-            _tell_of_column(self, table.y_shape)
             fitted = fit_table(bare(self), table, find)
         return self._become(fitted)
 
@@ -201,7 +200,7 @@ def _tell_of_column(estimator: Any, y_shape: tuple[int, ...] | None) -> None:
     if is_classifier(estimator) and y_shape is not None and y_shape[1:] == (1,):
         warnings.warn(
             "A column-vector y was passed when a 1d array was expected. Please change the shape of "
-            "y to (n_samples,), for example using y.ravel().",
+            "y to (n_samples, ), for example using ravel().",
             DataConversionWarning,
             stacklevel=level_of_user(),
         )
@@ -244,6 +243,7 @@ def fit_table(estimator: Any, table: Table, find: Find | None = None) -> dict[st
             return fit_columns(estimator, table, find, label)
         options = weight is not None, list(warnings.filters)
         fitted, found = Spread(table, label, weight).run(_fit_rows, estimator, *options)
+        _tell_of_column(estimator, table.y_shape)  # whole rows are told of where they are fitted
     except NeedsAllRows as error:
         tell_gathered(name, table.n_rows, error)
         fitted, found = repeated(table, _fit_whole, estimator, table, label)

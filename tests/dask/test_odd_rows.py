@@ -16,6 +16,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.svm import SVC
 
 from gpuml import linear_model as one_device
+from gpuml.exceptions import GatheredWarning
 from gpuml_dask import (
     GridSearchCV,
     HalvingGridSearchCV,
@@ -158,6 +159,10 @@ def test_labels_in_a_column_are_told_of(client, rows):
         with pytest.warns(DataConversionWarning, match="column-vector") as told:
             linear_model.LogisticRegression().fit(in_chunks(X), there)
         assert [warning.filename for warning in told] == [__file__]
+        whole = linear_model.LogisticRegression(solver="newton-cg")
+        with pytest.warns((GatheredWarning, DataConversionWarning)) as told:
+            whole.fit(in_chunks(X), there)
+        assert [each.category for each in told] == [GatheredWarning, DataConversionWarning]
     linear_model.Ridge().fit(in_chunks(X), in_chunks(y))  # warnings are errors here
 
 
