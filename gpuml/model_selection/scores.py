@@ -121,12 +121,33 @@ def model_scores(job: Job, estimator: Any, group: Group, stack: Stack) -> ScoreM
         weighted = weight is not None and _takes_weights(scorer)
         kwargs = {"sample_weight": rows_of(weight, rows)} if weighted else {}
         X, y = rows_of(job.X, rows), rows_of(job.y, rows)
+        alike = _asking_alike(scorer, job.task.scorer)
+        if len(alike) > 1:
+            several = _MultimetricScorer(scorers=alike, raise_exc=job.task.scorer._raise_exc)
+            every = score_model(model, X, y, kwargs, replace(job.task, scorer=several))
+            return every[list(alike)[-1]]
         found = score_model(model, X, y, kwargs, replace(job.task, scorer=scorer))
         if isinstance(found, dict) and scorer is not job.task.scorer:
             raise ValueError(f"One of several scorers returned {found}.")  # single fits say which
         return found
 
     return score
+
+
+def _asking_alike(scorer, of_all):
+    """A scorer of several, by name, after those before it that ask for the same method.
+
+    scikit-learn calls the method for the first of them, and so looks at the positive label of that
+    one only.
+    """
+    alike: dict[str, Any] = {}
+    if isinstance(of_all, _MultimetricScorer) and isinstance(scorer, _BaseScorer):
+        for name, each in of_all._scorers.items():
+            if getattr(each, "_response_method", None) == scorer._response_method:
+                alike[name] = each
+            if each is scorer:
+                break
+    return alike
 
 
 def _takes_weights(scorer):

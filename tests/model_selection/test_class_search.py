@@ -8,6 +8,7 @@ from sklearn import linear_model as sk
 from sklearn import model_selection as sk_search
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 from sklearn.exceptions import FitFailedWarning, UndefinedMetricWarning
+from sklearn.metrics import fbeta_score, make_scorer
 from sklearn.preprocessing import StandardScaler
 
 from gpuml.linear_model import LogisticRegression
@@ -212,3 +213,18 @@ def test_labels_of_a_device_are_not_copied_to_the_host(rng):
     # each row. Labels would be as many again, a row of X twenty times as many.
     more = 20_000
     assert bytes_down(20_000 + more) - bytes_down(20_000) < 1.5 * 8 * more
+
+
+@pytest.mark.filterwarnings("ignore:Scoring failed", "ignore:One or more of the test scores")
+@pytest.mark.parametrize("names", [["a", "f"], ["f", "a"], ["f"], ["a", "p", "f"]])
+def test_scorers_of_one_method_look_at_the_positive_label_of_the_first(rng, names):
+    """Which is 1, whatever the labels are, unless a scorer says otherwise."""
+    X, y = named(rng, "strings")
+    f2 = make_scorer(fbeta_score, beta=2, average="macro")
+    scoring = {name: {"a": "accuracy", "p": "neg_log_loss", "f": f2}[name] for name in names}
+    given = {"param_grid": GRID, "cv": 3, "scoring": scoring, "refit": False}
+    ours = GridSearchCV(LogisticRegression(**EXACT), **given).fit(X, y)
+    theirs = sk_search.GridSearchCV(sk.LogisticRegression(**EXACT), **given).fit(X, y)
+    for name in names:
+        found, expected = (each.cv_results_[f"mean_test_{name}"] for each in (ours, theirs))
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
