@@ -19,6 +19,8 @@ from gpuml._persistence.tokens import token_of
 
 FRAMES = ("pandas", "polars", "cudf")
 MOST_NAMED = 5
+# dtypes of NumPy that float32 holds.
+IN_FLOAT32 = {"float32", "float16", "int16", "uint16", "int8", "uint8", "bool"}
 
 
 @dataclass(frozen=True)
@@ -96,10 +98,11 @@ def is_sparse(x: Any) -> bool:
 
 def frame_dtype(frame: Any) -> np.dtype:
     """The dtype of a DataFrame's rows as one array: float, or object if not all are numbers."""
-    kinds = [str(dtype).lower() for dtype in frame.dtypes]
-    if not all(kind.startswith(("float", "double", "int", "uint", "bool")) for kind in kinds):
+    kinds = {str(dtype) for dtype in frame.dtypes}
+    if not all(k.lower().startswith(("float", "double", "int", "uint", "bool")) for k in kinds):
         return np.dtype(object)
-    return np.dtype(np.float32 if set(kinds) == {"float32"} else np.float64)
+    is_small = kinds == {"Float32"} or "float32" in kinds <= IN_FLOAT32
+    return np.dtype(np.float32 if is_small else np.float64)
 
 
 def as_rows(x: Any, dtype: Any = None) -> Any:
@@ -115,9 +118,7 @@ def as_rows(x: Any, dtype: Any = None) -> Any:
         rows = np.asarray(x)
     else:
         rows = _foreign_rows(x)
-    if dtype is not None and rows.dtype != dtype:
-        rows = rows.astype(dtype)
-    return rows
+    return rows if dtype is None or rows.dtype == dtype else rows.astype(dtype)
 
 
 def check_columns(frame: Any) -> None:

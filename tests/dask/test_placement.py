@@ -145,6 +145,11 @@ def test_arrays_of_frames_have_a_float_dtype(client):
     for dtypes, expected in [
         (["float32", "float32", "float32"], "float32"),
         (["float32", "int64", "float32"], "float64"),
+        (["float32", "int8", "bool"], "float32"),  # as scikit-learn and NumPy have it
+        (["uint16", "float16", "float32"], "float32"),
+        (["float32", "int32", "bool"], "float64"),
+        (["float16", "int8", "bool"], "float64"),
+        (["float32", "Int8", "bool"], "float64"),
         (["bool", "uint8", "Int64"], "float64"),
     ]:
         given = pd.DataFrame(np.eye(4, 3)).astype(dict(enumerate(dtypes)))
