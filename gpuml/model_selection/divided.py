@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from numbers import Number
 from typing import Any, NoReturn
 
+from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
-from gpuml._sklearn import _MultimetricScorer
+from gpuml._sklearn import _check_feature_names, _MultimetricScorer
 from gpuml.data import AnySplit, NeedsAllRows
 from gpuml.divided.rows import WHERE_LEVELS_ARE
 from gpuml.divided.stored import FAULTS, ReadRows, StoredRows, in_memory
@@ -230,14 +232,31 @@ def why_not_divided(job: Job, header: Any = None) -> str | None:
         why_not = WHERE_LEVELS_ARE if header is None else _not_of_sums(table, header)
         if why_not is not None:
             return why_not
-    if hasattr(job.X, "nnz"):
-        return "X is sparse"
+    if not isinstance(job.X, StoredRows):
+        why_not = _not_to_be_summed(job, header)
+        if why_not is not None:
+            return why_not
     if job.task.return_estimator:
         return "return_estimator=True needs fitted estimators"
     scorer = job.task.scorer
     scorers = scorer._scorers.values() if isinstance(scorer, _MultimetricScorer) else [scorer]
     unknown = [each for each in scorers if batch_scorer(each) is None]
     return f"the score {unknown[0]} needs all predictions in one place" if unknown else None
+
+
+def _not_to_be_summed(job, header):
+    """Why X or its weights are for fits to all rows, which take them or say what is wrong."""
+    if hasattr(job.X, "nnz"):
+        return "X is sparse"
+    if len(getattr(job.X, "shape", (0, 0))) != 2:
+        return "X is not two-dimensional"
+    if isinstance(weight_of(job), Number):
+        return "sample_weight is one number: pass one for each row"
+    try:
+        _check_feature_names(BaseEstimator(), header, reset=True)
+    except Exception as error:  # duplicates, and names of different types
+        return str(error)
+    return None
 
 
 def _not_of_sums(table, header):

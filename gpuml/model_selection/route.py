@@ -7,6 +7,7 @@ of X and what is scored. It fits nothing and changes nothing.
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Number
 from typing import Any
 
 from sklearn.base import clone
@@ -348,7 +349,10 @@ def _scored_alike(task: Task, fit_weight: Any) -> bool:
     several = isinstance(task.scorer, _MultimetricScorer)
     if several and weight is not None and _routing_enabled():
         return False
-    return not score and (weight is None or weight is fit_weight)
+    # Of a number, workers have two copies.
+    are_numbers = isinstance(weight, Number) and isinstance(fit_weight, Number)
+    alike = weight == fit_weight if are_numbers else weight is fit_weight
+    return not score and (weight is None or alike)
 
 
 def _last_step_scores(estimator: Any, task: Task) -> bool:

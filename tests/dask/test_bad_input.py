@@ -288,6 +288,39 @@ def test_numbers_that_are_text_are_those_of_one_device(client, rows, dtype):
     np.testing.assert_allclose(found.coef_, expected.coef_, rtol=1e-10)
 
 
+@pytest.mark.parametrize(("weight", "plan"), [(2.5, "rows"), (2.5, "whole"), (3, "rows")])
+def test_searches_take_a_scalar_weight(client, rows, weight, plan):
+    X, y = rows
+    expected = one_device_search.GridSearchCV(one_device.Ridge(), {"alpha": [1.0, 9.0]})
+    expected.fit(X, y, sample_weight=weight)
+    with dask.config.set({"gpuml.plan": plan}):
+        for given in (X, in_chunks(X)):
+            search = GridSearchCV(one_device.Ridge(), {"alpha": [1.0, 9.0]})
+            found = search.fit(given, y, sample_weight=weight).cv_results_["mean_test_score"]
+            np.testing.assert_allclose(found, expected.cv_results_["mean_test_score"])
+
+
+ODD_ROWS = {
+    "one axis": (lambda X: X[:, 0], "Expected 2D array, got 1D array"),
+    "names of two types": (lambda X: named(X, ["a", *range(X.shape[1] - 1)]), "have string names"),
+    "twice a name": (lambda X: named(X, ["a"] * X.shape[1]), "nique column names"),
+}
+
+
+def named(X, names):
+    return pd.DataFrame(X, columns=names)
+
+
+@pytest.mark.parametrize(("odd", "error"), ODD_ROWS.values(), ids=ODD_ROWS)
+def test_searches_that_would_divide_rows_refuse_what_fits_refuse(client, rows, odd, error):
+    X, y = rows
+    X = odd(X)
+    with dask.config.set({"gpuml.plan": "rows"}):
+        for given in (X, in_chunks(X)):
+            with pytest.raises(ValueError, match=rf"(?s)fits failed.*{error}"):
+                GridSearchCV(one_device.Ridge(), {"alpha": [1.0, 9.0]}).fit(given, y)
+
+
 def test_what_sums_do_not_take_is_fitted_in_one_place(client, rows):
     X, y = rows
     missing = with_one(X, np.nan)
