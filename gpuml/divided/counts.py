@@ -53,11 +53,12 @@ def _grouped(values, counts) -> Counted:
     dtype = values.dtype
     if dtype == "object":  # pandas takes None and NA for nan, scikit-learn does not
         values = [(_grouped, v) if v is None or v is pd.NA else v for v in values]
-    codes, found = pd.factorize(pd.Series(values, dtype=dtype), use_na_sentinel=False)
+    counted = np.float32 if dtype == np.float16 else dtype  # which pandas does not count
+    codes, found = pd.factorize(pd.Series(values, dtype=counted), use_na_sentinel=False)
     totals = np.bincount(codes, counts, len(found)).astype(np.int64)
     if dtype == "object":
         found = [v[1] if isinstance(v, tuple) and v[0] is _grouped else v for v in found]
-    return pd.Series(found, dtype=dtype), totals
+    return pd.Series(np.asarray(found) if counted != dtype else found, dtype=dtype), totals
 
 
 def counts_of(values: Any, counts: np.ndarray, categories: np.ndarray) -> np.ndarray:

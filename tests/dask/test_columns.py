@@ -100,6 +100,14 @@ def test_statistics_are_those_of_one_device(client, model, dtype, chunks):
     assert_same(model, da.from_array(X, chunks=(chunks, 2)), X)
 
 
+@pytest.mark.parametrize("model", [OneHotEncoder(), OrdinalEncoder()], ids=str)
+def test_categories_may_be_of_half_precision(client, model):
+    X = np.abs(np.round(numbers())).astype(np.float16)
+    assert_same(model, da.from_array(X, chunks=(40, 4)), X)
+    X = pd.DataFrame(X).set_axis(list("abcd"), axis=1)
+    assert_same(model, dd.from_pandas(X, npartitions=3), X)
+
+
 @pytest.mark.parametrize("strategy", ["mean", "median", "most_frequent", "constant"])
 def test_any_number_stands_for_a_hole(client, strategy):
     X = np.round(np.nan_to_num(numbers()))
