@@ -88,9 +88,8 @@ def encoded(encoder: Any, holders: TaskHolders, table: Table) -> Any:
 
 def _counts(block) -> list[Counted]:
     block = _plain(block)
-    if not blocks.is_frame(block):
-        return [count_column(block[:, j]) for j in range(block.shape[1])]
-    return [count_column(block.iloc[:, j]) for j in range(block.shape[1])]
+    cells = block.iloc if blocks.is_frame(block) else block
+    return [count_column(cells[:, j]) for j in range(block.shape[1])]
 
 
 # ---------------------------------------------------------------- imputers
@@ -110,8 +109,7 @@ def imputed(imputer: Any, holders: TaskHolders, table: Table) -> Any:
         for j, (values, counts) in enumerate(holders.total(_counts, combine=merged)):
             _set_mode(imputer, j, values, counts, dtype)
     elif imputer.strategy != "constant":
-        numbers, _ = _floats(holders, table)
-        numbers = numbers.map(_with_mask, missing_values)
+        numbers = _floats(holders, table)[0].map(_with_mask, missing_values)
         seen, statistic = (_means if imputer.strategy == "mean" else _medians)(numbers)
         imputer.statistics_ = np.where(seen > 0, statistic, found).astype(found.dtype)
     return imputer
@@ -126,7 +124,9 @@ def _set_mode(imputer, j, values, counts, dtype):
     if there.any():
         # The class itself chooses one of those that are equally frequent.
         often = column[there & (counts == counts[there].max())]
-        imputer.statistics_[j] = clone(imputer).fit(often).statistics_[0]
+        mode, few = clone(imputer).fit(often).statistics_[0], imputer.statistics_[j]
+        # Categories of bools were counted as numbers.
+        imputer.statistics_[j] = bool(mode) if type(few) is bool and mode in (0, 1) else mode
 
 
 def scaled(scaler: Any, holders: TaskHolders, table: Table) -> Any:

@@ -275,6 +275,10 @@ def test_blocks_that_lack_a_column_are_inverted_as_all_rows():
 
 ODD_COLUMNS = {
     "categories of bools": {"a": pd.Categorical([True, None, False, True, True, False])},
+    "categories of bools and text": {
+        "a": pd.Categorical([True, None, False, True, True, False]),
+        "b": pd.array(["u", "v", "u", "v", "u", "u"], dtype="str"),
+    },
     "objects and integers with holes": {
         "a": pd.Series([1, 2, 3, None, 5, 6], dtype=object),
         "b": pd.array([None, 1, 1, 2, None, 0], dtype="Int64"),
@@ -287,6 +291,7 @@ ODD_COLUMNS = {
 }
 OF_ODD_COLUMNS = [
     ("categories of bools", OrdinalEncoder()),
+    ("categories of bools and text", SimpleImputer(strategy="most_frequent")),
     ("objects and integers with holes", SimpleImputer()),
     ("objects and integers with holes", SimpleImputer(strategy="median")),
     ("numbers of Arrow", gpuml_dask.preprocessing.StandardScaler()),
@@ -307,6 +312,7 @@ def test_odd_columns_are_fitted_as_on_one_device(client, columns, model):
         for one, other in zip(getattr(found, each, ()), getattr(there, each, ()), strict=True):
             np.testing.assert_array_equal(one, other)
             assert np.asarray(one).dtype == np.asarray(other).dtype
+            assert type(one) is type(other)
     images = there.transform(lazy).compute()
     np.testing.assert_array_equal(images.astype(str), found.transform(X).astype(str))
 
