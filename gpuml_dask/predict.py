@@ -389,10 +389,12 @@ def _made_up_row(known, X, n_features):
 
 def _guess(model, method, X):
     """The kind of results from attributes of the model, where no row can be made up."""
-    dtype, width = np.dtype(np.float64), _guessed_width(model, method)
-    classes = getattr(model, "classes_", None)
-    if method == "predict" and array_api_compat.is_numpy_array(classes):
-        dtype = classes.dtype
+    last = model.steps[-1][1] if hasattr(model, "steps") else None
+    if method != "inverse_transform" and hasattr(last, "n_features_in_"):  # which takes numbers
+        return _result_of_a_row(last, method, da.empty((0, last.n_features_in_)))
+    classes, width = getattr(model, "classes_", None), _guessed_width(model, method)
+    has_classes = method == "predict" and array_api_compat.is_numpy_array(classes)
+    dtype = classes.dtype if has_classes else np.float64
     like = meta_from_array(X) if isinstance(X, da.Array) else np.empty(0)
     like = np.empty(0) if hasattr(like, "tocsr") else like
     return np.empty_like(like, shape=(0,) if width is None else (0, width), dtype=dtype)

@@ -124,9 +124,7 @@ def as_rows(x: Any, dtype: Any = None) -> Any:
 def check_columns(frame: Any) -> None:
     """Refuse columns of dates or complex numbers, which would silently become numbers."""
     kinds = [_kind(dtype) for dtype in frame.dtypes]
-    named = [
-        repr(name) for name, kind in zip(frame.columns, kinds, strict=True) if kind in ("m", "M")
-    ]
+    named = [repr(n) for n, kind in zip(frame.columns, kinds, strict=True) if kind in ("m", "M")]
     if named:
         column = f"Column {named[0]} holds" if len(named) == 1 else f"Columns {_some(named)} hold"
         raise TypeError(

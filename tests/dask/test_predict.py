@@ -12,6 +12,8 @@ import pandas as pd
 import pytest
 from distributed.utils import key_split
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.cluster import KMeans
+from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA as SklearnPCA
 from sklearn.exceptions import NotFittedError, UndefinedMetricWarning
 from sklearn.linear_model import LinearRegression, PoissonRegressor
@@ -115,6 +117,29 @@ def test_transforms_are_undone_block_by_block(rows, model, blocks):
             assert found.chunks[0] == ROWS
         expected = model.inverse_transform(images)
         np.testing.assert_allclose(found.compute(), expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(
+    ("last", "target"),
+    [
+        (Ridge(), "several"),
+        (KMeans(2, n_init=1, random_state=0), None),
+        (LogisticRegression(), "label"),
+    ],
+)
+def test_results_of_the_last_step_are_known_though_no_row_can_be_made_up(rows, last, target, known):
+    """Nobody knows categories that a strict encoder takes."""
+    X = pd.DataFrame({"x": rows[0][:, 0], "kind": pd.Categorical(["u", "v"] * 20)})
+    y = {"several": rows[0][:, :2], "label": rows[2], None: None}[target]
+    columns = make_column_transformer((OneHotEncoder(), ["kind"]), ("passthrough", ["x"]))
+    model = make_pipeline(columns, last).fit(X, y)
+    lazy = dd.from_pandas(X, npartitions=3)
+    lazy = lazy if known else lazy.assign(kind=lazy["kind"].cat.as_unknown())
+    found, expected = blockwise.predict(model, lazy), model.predict(X)
+    assert found.dtype == expected.dtype
+    assert found.shape[1:] == expected.shape[1:]
+    np.testing.assert_array_equal(found.compute(), expected)
 
 
 def test_what_is_no_image_is_refused(rows):
