@@ -25,7 +25,7 @@ from gpuml._settings.config import current_settings
 from gpuml.adapters._calls import engines_of, note_call
 from gpuml.adapters._engine import Engine
 from gpuml.adapters._fallback import fall_back, warn_of_precision
-from gpuml.adapters._fitted import OF_INPUT, Fitted, new_twin, plain
+from gpuml.adapters._fitted import OF_INPUT, Fitted, is_of_fit, new_twin, plain
 from gpuml.adapters._inputs import (
     check_data,
     check_transformed,
@@ -405,9 +405,10 @@ class Adapter(Extension, Travels):
         if fitted is None:
             return own
         try:
-            return {**vars(fitted.host()), **fitted.kept(), **own}
+            of_fit = {**vars(fitted.host()), **fitted.kept()}
         except NotConvertible as error:
             raise pickle.PicklingError(str(error)) from error
+        return of_fit | {n: v for n, v in own.items() if n not in of_fit or not is_of_fit(n)}
 
     def __setstate__(self, state):
         super().__setstate__(state)

@@ -17,6 +17,13 @@ from gpuml.adapters._row import NotConvertible, Row, UnsupportedHere
 OF_FIT = ("copy_X", "n_jobs", "random_state", "verbose", "warm_start")
 # Attributes that the object itself has in every state.
 OF_INPUT = ("n_features_in_", "feature_names_in_")
+# Private attributes that no fit sets.
+OF_OBJECT = ("_sklearn_output_config", "_metadata_request", "_skl_callbacks")
+
+
+def is_of_fit(name: str) -> bool:
+    """Whether a name is that of a private attribute that scikit-learn's `fit` may set."""
+    return name.startswith("_") and name not in OF_OBJECT
 
 
 class Fitted:

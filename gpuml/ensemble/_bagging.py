@@ -10,7 +10,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from gpuml._arrays import as_array, is_foreign, move, namespace, place_of
-from gpuml._inputs.validation import require_target
+from gpuml._inputs.validation import require_target, unchanged_on_error
 from gpuml._persistence.travel import Travels
 from gpuml._sklearn import _check_n_features, _routing_enabled
 from gpuml.metrics.own_scores import ScoredByAccuracy, ScoredByR2
@@ -55,17 +55,21 @@ class _Bagging(Travels):
             For input that scikit-learn's class rejects.
         """
         X, y, sample_weight = as_array(X), host_target(y), host_value(sample_weight)
-        if not is_foreign(X):
-            return super().fit(X, y, sample_weight, **fit_params)
-        self._validate_params()
-        require_target(self, y)
-        _check_n_features(self, X, reset=True)
-        y = np.asarray(y)
-        return self._fit(X, y, self.max_samples, sample_weight=sample_weight, **fit_params)
+        with unchanged_on_error(self):
+            if not is_foreign(X):
+                return super().fit(X, y, sample_weight, **fit_params)
+            self._validate_params()
+            require_target(self, y)
+            _check_n_features(self, X, reset=True)
+            y = np.asarray(y)
+            return self._fit(X, y, self.max_samples, sample_weight=sample_weight, **fit_params)
 
     def _fit(self, X, y, max_samples=None, **others):
         estimator = self._get_estimator()
         changes = {"estimator": Resampled(estimator), "n_jobs": 1, "_rows": X}
+        # scikit-learn's warm start adds to these lists.
+        lists = ("estimators_", "estimators_features_")
+        changes.update({name: list(own) for name, own in vars(self).items() if name in lists})
         weighs = _takes_weights(estimator)
         rows = Features(X) if weighs else X
         run_around(self, self._theirs._fit, changes, rows, y, max_samples, **others)

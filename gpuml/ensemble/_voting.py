@@ -6,6 +6,7 @@ from sklearn import ensemble as sk
 from sklearn.utils.metaestimators import available_if
 
 from gpuml._arrays import as_array, is_foreign
+from gpuml._inputs.validation import unchanged_on_error
 from gpuml._persistence.travel import Travels
 from gpuml.metrics.own_scores import ScoredByAccuracy, ScoredByR2
 from gpuml.model_selection.numbered import Numbered, ask_parts
@@ -34,7 +35,8 @@ class _Voting(Travels):
         self : estimator
         """
         given = {name: host_value(value) for name, value in fit_params.items()}
-        return super().fit(as_array(X), host_target(y), **given)
+        with unchanged_on_error(self):
+            return super().fit(as_array(X), host_target(y), **given)
 
     def _asked(self, method, X):
         """The result of scikit-learn's method, computed from the predictions of the models."""

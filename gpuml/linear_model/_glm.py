@@ -144,7 +144,7 @@ class LossEstimator(LinearEstimator):
         coef = xp.astype(xp.reshape(coef, (k, n_features)), xp.float64)
         if isinstance(batch, SparseBatch) and batch.columns is not None:
             coef = xp.take(coef, batch.columns, axis=1)
-        level = self.intercept_
+        level = self.intercept_ if self.fit_intercept else 0.0  # of the last fit, or none
         level = (
             move(as_array(level), batch.work)
             if is_array(level)

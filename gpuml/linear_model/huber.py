@@ -95,7 +95,8 @@ class HuberRegressor(LinearPredictor, BySplit, sk.HuberRegressor):
     def _start(self, batch):
         if getattr(self, "coef_", None) is None:
             return None
-        coef, level = (to_host(as_array(a)) for a in (self.coef_, self.intercept_))
+        coef = to_host(as_array(self.coef_))
+        level = self.intercept_ if self.fit_intercept else 0.0  # of the last fit, or none
         if coef.shape != (batch.n_features,):
             raise ValueError(
                 f"warm_start=True starts from coef_ of shape {coef.shape}, and X has "

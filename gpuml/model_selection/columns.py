@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import as_array, is_foreign
+from gpuml._inputs.validation import unchanged_on_error
 from gpuml._sklearn import _ConstantPredictor, _fit_context
 from gpuml.model_selection.numbered import Numbered, ask_parts, numbers_of
 from gpuml.model_selection.parts import (
@@ -56,13 +57,14 @@ class ByColumn:
         changes = {"estimator": Later(self.estimator), "n_jobs": 1}
         # scikit-learn's constant for a column of one label reads the rows that it is given.
         rows = numbers_of(X) if is_foreign(X) else X
-        run_around(self, self._theirs.fit, changes, rows, *given, **params)
-        for each in self.estimators_ if is_foreign(X) else ():
-            if isinstance(each, Later):
-                each.X = X
-            else:
-                each.n_features_in_ = X.shape[1]
-        self.estimators_, self.plan_ = fitted_later(self.estimators_, self.n_jobs)
+        with unchanged_on_error(self):
+            run_around(self, self._theirs.fit, changes, rows, *given, **params)
+            for each in self.estimators_ if is_foreign(X) else ():
+                if isinstance(each, Later):
+                    each.X = X
+                else:
+                    each.n_features_in_ = X.shape[1]
+            self.estimators_, self.plan_ = fitted_later(self.estimators_, self.n_jobs)
         first = self.estimators_[0]
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(first, name):  # a property, where models are pipelines

@@ -162,8 +162,8 @@ class ConformalRegressor(ScoredByR2, Travels, MetaEstimatorMixin, RegressorMixin
             _residuals(model, rows_of(job.X, split.test), rows_of(job.y, split.test))
             for model, split in zip(models, job.splits, strict=True)
         ]
-        self.estimators_ = models
-        self.estimator_ = models[0] if self.method == "split" else evaluator.refit(0)
+        of_all_rows = models[0] if self.method == "split" else evaluator.refit(0)
+        self.estimators_, self.estimator_ = models, of_all_rows
         self._n_held_out = [count_rows(split.test) for split in job.splits]
         self.residuals_ = namespace(*residuals).concat(residuals)
         for name in ("n_features_in_", "feature_names_in_"):

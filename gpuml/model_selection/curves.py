@@ -249,6 +249,7 @@ def learning_curve(
     if shuffle:
         random = check_random_state(random_state)
         parts = [random.permutation(row_indices(part)) for part in parts]
+        job = replace(job, estimator=clone(estimator))  # which may hold this generator
     n_rows = _num_samples(job.X)
     # A training set with fewer rows than the first one gives all its rows for larger sizes.
     splits = [

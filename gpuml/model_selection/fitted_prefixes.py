@@ -15,12 +15,8 @@ from gpuml._arrays.device_copies import several_fits
 from gpuml._settings.config import config_context
 from gpuml._sklearn import _routing_enabled
 from gpuml.model_selection.members import Candidate
-from gpuml.model_selection.one_by_one import (
-    Fold,
-    Task,
-    private_rows,
-    read_only,
-)
+from gpuml.model_selection.one_by_one import Fold, Task
+from gpuml.model_selection.own_rows import private_rows, read_only
 from gpuml.model_selection.prefix_cache import rows_nbytes
 from gpuml.model_selection.prefixes import Prefix, PrefixError, Visit, plant
 from gpuml.model_selection.residence import configured, device_for, place_name

@@ -50,6 +50,7 @@ from gpuml.model_selection.out_of_bag import (
     answering_out_of_bag,
     check_model,
 )
+from gpuml.model_selection.own_rows import private_rows
 from gpuml.model_selection.scores import score_stack, scored_as
 from gpuml.pipeline._affine import affine_pipeline
 from gpuml.protocol import METHOD, multifit
@@ -228,15 +229,15 @@ class _Work:
             X, y, params = fold.X_test, fold.y_test, fold.test_score_params
         if part in self.stage.seen:
             # Without the other steps, so that scorers see a pipeline.
-            return score_model(model[-member.n_last :], self.stage.seen[part], y, params, task)
-        return score_model(model, X, y, params, task)
+            model, X = model[-member.n_last :], self.stage.seen[part]
+        return score_model(model, private_rows(X, model), y, params, task)
 
     def _said(self, member, fitted):
         """The predictions of a model for the held-out rows, as the search keeps them."""
         model, rows = member.whole(fitted), self.stage.fold.X_test
         if "test" in self.stage.seen:
             model, rows = model[-member.n_last :], self.stage.seen["test"]
-        return self.task.kept.of(model, rows)
+        return self.task.kept.of(model, private_rows(rows, model))
 
     def _refuse(self, error):
         """Record why a group is fitted one by one; single fits tell which model fails, and how."""

@@ -12,8 +12,8 @@ from gpuml.model_selection.one_by_one import (
     Task,
     failed_fit,
     finish,
-    private_rows,
 )
+from gpuml.model_selection.own_rows import private_params, private_rows, private_values
 from gpuml.model_selection.residence import configured
 
 Candidate = tuple[Mapping[str, Any] | None, Progress]
@@ -53,9 +53,10 @@ class Member:
 
     def fit(self, model: Any, X: Any, y: Any, **more: Any) -> None:
         """Fit a model with this member's fit parameters, and further ones."""
-        target = () if y is None else (y,)
+        target = () if y is None else (private_values(y),)
+        params = private_params(self.fit_params, X)
         with _print_elapsed_time("Pipeline", self.message):
-            model.fit(private_rows(X, model), *target, **self.fit_params, **more)
+            model.fit(private_rows(X, model), *target, **params, **more)
             finish(X)
 
     def whole(self, fitted: Any) -> Any:

@@ -1,13 +1,11 @@
 """Fits of one model at a time: folds that are copied once, and scores.
 
-For estimators without `multifit`. All candidates share the rows of a split. Shared rows are views
-or read-only, so that an estimator that works in place cannot change them for the next (NumPy
-arrays; see `residence` for rows on devices).
+For estimators without `multifit`. All candidates share the rows of a split; see `own_rows` for
+estimators that write to their rows.
 """
 
 import numbers
 from collections.abc import Callable, Mapping
-from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -175,34 +173,10 @@ class Part:
         return self._at[name]
 
 
-def read_only(rows: Any) -> Any:
-    """Rows that several models will read: NumPy arrays as read-only views."""
-    if not isinstance(rows, np.ndarray):
-        return rows
-    rows = rows.view()
-    rows.flags.writeable = False
-    return rows
-
-
 def finish(rows: Any) -> None:
     """Wait for queued work on a device, so that the measured seconds include it."""
     if is_foreign(rows):
         synchronize(place_of(rows))
-
-
-def private_rows(rows: Any, step: Any) -> Any:
-    """Rows for a step: a copy if it works in place and the rows are shared.
-
-    Read-only arrays are. Not every step that works in place copies these itself: `KMeans` fails.
-    """
-    mine = isinstance(rows, np.ndarray) and rows.flags.writeable
-    if mine or not hasattr(step, "get_params"):
-        return rows
-    in_place = any(
-        value is False and name.rpartition("__")[2] in ("copy", "copy_X", "copy_x")
-        for name, value in step.get_params().items()
-    )
-    return deepcopy(rows) if in_place else rows
 
 
 def score_model(model: Any, X: Any, y: Any, params: Mapping[str, Any], task: Task) -> Any:

@@ -1,11 +1,12 @@
 """Permutation tests: whether a score is better than chance."""
 
 from dataclasses import replace
+from itertools import chain
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier, is_regressor
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.utils import check_random_state, get_tags
 
 from gpuml._arrays import (
@@ -135,20 +136,22 @@ def permutation_test_score(
         "verbose": verbose,
     }
     scorer = check_scoring(estimator, scoring)
-    job = job_of(estimator, X, y, scorer, NAME, **options)
+    job = job_of(clone(estimator), X, y, scorer, NAME, **options)
     stays = _stays_the_same(cv)
     orders = _orders(job, groups, random_state)
     scores = _together(job, orders, n_permutations) if stays else None
     if scores is None:
         orders.begin()
         jobs = (
-            replace(job, y=y_in_order)
-            if stays or number == 0
-            else job_of(estimator, X, y_in_order, scorer, NAME, **options)
-            for number in range(n_permutations + 1)
-            for y_in_order in [rows_of(job.y, orders.of(number)) if number else job.y]
+            replace(job, estimator=model, y=y_in_order)
+            if stays
+            else job_of(model, X, y_in_order, scorer, NAME, **options)
+            for number in range(1, n_permutations + 1)
+            # In this order, because both may draw from one generator.
+            for model in [clone(estimator)]
+            for y_in_order in [rows_of(job.y, orders.of(number))]
         )
-        scores = [_score(each) for each in jobs]
+        scores = [_score(each) for each in chain([job], jobs)]
     score, permuted = np.float64(scores[0]), np.asarray(scores[1:])
     return score, permuted, (np.sum(permuted >= score) + 1.0) / (n_permutations + 1)
 
@@ -231,10 +234,25 @@ def _stays_the_same(cv: Any) -> bool:
 
 def _score(job: Job) -> float:
     """The mean score over the splits."""
-    results = Evaluator(job).evaluate([{}])
+    results = _drawing(job) if _draws(job.estimator) else Evaluator(job).evaluate([{}])
     _warn_or_raise_about_fit_failures(results, "raise")
     check_one_score(results)
     return np.mean([result["test_scores"] for result in results])
+
+
+def _draws(estimator: Any) -> bool:
+    """Whether each fit of an estimator draws on from where the last one stopped."""
+    return any(isinstance(v, np.random.RandomState) for v in estimator.get_params().values())
+
+
+def _drawing(job: Job) -> list[dict[str, Any]]:
+    """Results of one model that is fitted to split after split, as scikit-learn's function does."""
+    results: list[dict[str, Any]] = []
+    task = replace(job.task, return_estimator=True)
+    for split in job.splits:
+        results += Evaluator(replace(job, splits=[split], task=task)).evaluate([{}])
+        job = replace(job, estimator=results[-1]["estimator"])
+    return results
 
 
 def _together(job: Job, orders: _Drawn | _Hashed, n_permutations: int) -> list[float] | None:

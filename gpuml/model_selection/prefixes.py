@@ -36,9 +36,8 @@ from gpuml.model_selection.one_by_one import (
     announce_end,
     announce_start,
     finish,
-    private_rows,
-    read_only,
 )
+from gpuml.model_selection.own_rows import private_rows, private_values, read_only
 from gpuml.model_selection.prefix_cache import PrefixCache
 from gpuml.model_selection.residence import place_name
 from gpuml.model_selection.scores import asks_for_predictions_only
@@ -409,7 +408,8 @@ class Visit:
         # A step without a fixed seed may differ when fitted again, so its old output is invalid.
         for part in ("test", "train"):
             self.cache.discard((prefix, part))
-        step, y, message = clone(prefix.step, safe=False), self.fold.y_train, prefix.message
+        step, message = clone(prefix.step, safe=False), prefix.message
+        y = private_values(self.fold.y_train)
         prefix.n_fits += 1
         started = time.perf_counter()
         try:

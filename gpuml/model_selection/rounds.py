@@ -29,6 +29,8 @@ class Rounds:
         self, search: Any, X: Any, y: Any, task: Task, split_params: dict, evaluator: Any = None
     ):
         self.search, self.X, self.y, self.task = search, X, y, task
+        # Before anything is drawn: the estimator may hold the generator of a splitter.
+        self._estimator = clone(search.estimator)
         self.split_params, self._given = split_params, evaluator
         self.all_params: list = []
         self.all_out: list = []
@@ -111,7 +113,7 @@ class Rounds:
         for _, other in self._evaluators.values():
             return other.with_splits(splits)
         job = Job(
-            clone(search.estimator),
+            self._estimator,
             self.X,
             self.y,
             splits,

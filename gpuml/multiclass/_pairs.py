@@ -9,6 +9,7 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import validate_data
 
 from gpuml._arrays import as_array, is_foreign
+from gpuml._inputs.validation import unchanged_on_error
 from gpuml._persistence.travel import Travels
 from gpuml._sklearn import _fit_context
 from gpuml.metrics.own_scores import ScoredByAccuracy
@@ -96,7 +97,10 @@ class OneVsOneClassifier(ScoredByAccuracy, Travels, sk.OneVsOneClassifier):
         -------
         self : estimator
         """
-        X, y = taken_apart(X), host_target(y)
+        with unchanged_on_error(self):
+            return self._fit_pairs(taken_apart(X), host_target(y), fit_params)
+
+    def _fit_pairs(self, X, y, fit_params):
         if get_tags(self.estimator).input_tags.pairwise:
             self._theirs.fit(self, X, y, **fit_params)
             self.plan_ = Plan(tuple(one_by_one(X, len(self.estimators_), "X is a kernel")))

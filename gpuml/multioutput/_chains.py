@@ -10,6 +10,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from gpuml._arrays import as_array, is_foreign, is_sparse, move, namespace, place_of
+from gpuml._inputs.validation import unchanged_on_error
 from gpuml._persistence.travel import Travels
 from gpuml._sklearn import _fit_context
 from gpuml.metrics.own_scores import ScoredByAccuracy, ScoredByR2
@@ -141,7 +142,10 @@ class _Chain(Travels):
     cv: Any
 
     def _fit_chain(self, X, Y, params):
-        X, Y = taken_apart(X), host_target(Y)
+        with unchanged_on_error(self):
+            return self._fit_links(taken_apart(X), host_target(Y), params)
+
+    def _fit_links(self, X, Y, params):
         seen: dict[str, Any] = {}
         if not is_foreign(X):
             X, Y = validate_data(self, X, Y, multi_output=True, accept_sparse=True)

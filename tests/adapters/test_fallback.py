@@ -2,12 +2,14 @@
 
 import pickle
 import warnings
+from copy import copy
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import sparse
 from sklearn import cluster, covariance, ensemble, neighbors
+from sklearn.base import clone
 from sklearn.datasets import load_iris
 
 import gpuml
@@ -15,9 +17,10 @@ from gpuml._arrays import place_of, to_host
 from gpuml.adapters import Conversion, Row, build
 from gpuml.adapters.rows.cluster import KMEANS
 from gpuml.cluster import KMeans
-from gpuml.ensemble import RandomForestClassifier, RandomForestRegressor
+from gpuml.ensemble import IsolationForest, RandomForestClassifier, RandomForestRegressor
 from gpuml.exceptions import FallbackError, FallbackWarning, PrecisionWarning
-from gpuml.neighbors import KNeighborsClassifier
+from gpuml.neighbors import KernelDensity, KNeighborsClassifier, KNeighborsRegressor
+from gpuml.svm import SVC, SVR
 
 X, Y = load_iris(return_X_y=True)
 NAMES = np.array(["setosa", "versicolor", "virginica"])[Y]
@@ -145,6 +148,23 @@ def test_a_guest_travels_as_a_plain_model(silent):
     assert "_fitted" not in vars(loaded)
     np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
     np.testing.assert_array_equal(loaded.classes_, sorted(set(NAMES)))
+
+
+LATER = [KNeighborsClassifier(), KNeighborsRegressor(), SVC(), SVR(), KernelDensity()]
+LATER += [forest(), KMeans(3, random_state=0), IsolationForest(random_state=0)]
+
+
+@pytest.mark.parametrize("model", LATER, ids=lambda model: type(model).__name__)
+def test_a_loaded_guest_knows_nothing_of_an_earlier_fit(model):
+    strict = pytest.importorskip("array_api_strict")
+    model = clone(model).fit(X[:, :3], Y)
+    rows, labels = X[30:110] * 2.0, Y[30:110]
+    model.fit(strict.asarray(rows), labels)
+    ask = "score_samples" if isinstance(model, KernelDensity) else "predict"
+    wanted = getattr(clone(model).fit(rows, labels), ask)(rows)
+    loaded = pickle.loads(pickle.dumps(model))
+    for each in (loaded, copy(loaded), loaded.as_sklearn(), model.as_sklearn()):
+        np.testing.assert_allclose(getattr(each, ask)(rows), wanted)
 
 
 def test_a_guest_grows_with_warm_start(silent):

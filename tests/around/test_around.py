@@ -328,6 +328,26 @@ def test_a_target_that_is_missing_is_the_error_of_scikit_learn(name, library):
     assert kinds[0] is kinds[1]
 
 
+@pytest.mark.parametrize("name", CASES)
+def test_a_fit_that_fails_changes_nothing(name):
+    model, _, target = CASES[name]
+    model = clone(model).fit(X, target)
+    before, attributes = model.predict(X), dict(vars(model))
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(np.full((240, 3), np.nan), target)
+    assert vars(model) == attributes
+    np.testing.assert_array_equal(model.predict(X), before)
+
+
+def test_bags_of_a_warm_start_that_fails_stay_as_they_are():
+    model = BaggingRegressor(Ridge(), 3, warm_start=True, random_state=0).fit(X, NUMBERS)
+    before = model.predict(X)
+    with pytest.raises(ValueError, match="NaN"):
+        model.set_params(n_estimators=5).fit(np.full_like(X, np.nan), NUMBERS)
+    assert len(model.estimators_) == len(model.estimators_features_) == 3
+    np.testing.assert_array_equal(model.set_params(n_estimators=3).predict(X), before)
+
+
 @pytest.mark.parametrize(
     "name", ["sigmoid", "stacked numbers", "several numbers", "voting numbers"]
 )

@@ -8,7 +8,16 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV as TheirSearch
 
 from gpuml._arrays import device_of
-from gpuml.linear_model import HuberRegressor, QuantileRegressor
+from gpuml.linear_model import (
+    ElasticNet,
+    GammaRegressor,
+    HuberRegressor,
+    Lasso,
+    LogisticRegression,
+    PoissonRegressor,
+    QuantileRegressor,
+    TweedieRegressor,
+)
 from gpuml.model_selection import GridSearchCV
 from gpuml.pipeline import make_pipeline
 from gpuml.preprocessing import StandardScaler
@@ -196,6 +205,24 @@ def test_a_warm_start_at_the_optimum_takes_no_step(rng):
     np.testing.assert_allclose(model.coef_, before, rtol=1e-9)
     with pytest.raises(ValueError, match="features"):
         model.fit(X[:, :2], y)
+
+
+WARM = [HuberRegressor, Lasso, ElasticNet, LogisticRegression]
+WARM += [PoissonRegressor, GammaRegressor, TweedieRegressor]
+
+
+@pytest.mark.parametrize("kind", WARM)
+@pytest.mark.parametrize("before", [True, False])
+@pytest.mark.parametrize("after", [True, False])
+def test_a_warm_start_from_another_model_ends_at_the_same(kind, before, after, rng):
+    X, y = rng.normal(size=(90, 3)), rng.uniform(1.0, 5.0, 90)
+    y = y.astype(int) if kind is LogisticRegression else y
+    options = {"tol": 1e-9, "max_iter": 5000}
+    model = kind(warm_start=True, fit_intercept=before, **options).fit(X, y)
+    model.set_params(fit_intercept=after).fit(X[:60], y[:60])
+    alone = kind(fit_intercept=after, **options).fit(X[:60], y[:60])
+    np.testing.assert_allclose(model.coef_, alone.coef_, atol=1e-5)
+    np.testing.assert_allclose(model.intercept_, alone.intercept_, atol=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (2, 2), (3, 5)])

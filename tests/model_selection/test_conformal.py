@@ -122,3 +122,21 @@ def test_more_coverage_than_residuals_can_show():
     for coverage in (1.0, "0.9"):
         with pytest.raises(ValueError, match="a number between 0 and 1"):
             model.predict_interval(X, coverage)
+
+
+class OfFewRows(Ridge):
+    """Fails with many rows."""
+
+    def fit(self, X, y, sample_weight=None):
+        if len(y) > 80:
+            raise ValueError("too many rows")
+        return super().fit(X, y, sample_weight)
+
+
+def test_a_fit_that_fails_on_all_rows_changes_nothing(rng):
+    X, y = rng.normal(size=(90, 3)), rng.normal(size=90)
+    model = ConformalRegressor(OfFewRows(), cv=5).fit(X[:50, :2], y[:50])
+    before = dict(vars(model))
+    with pytest.raises(ValueError, match="too many rows"):
+        model.fit(X, y)
+    assert vars(model) == before

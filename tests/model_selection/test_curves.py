@@ -282,6 +282,40 @@ def test_splits_that_depend_on_labels_are_those_of_the_permuted_ones(cv):
     np.testing.assert_allclose(found[0], expected[0])
 
 
+DRAWING = {
+    "grid": lambda module, tree, cv, _, X, y: module.GridSearchCV(
+        tree, {"max_depth": [2, 5]}, cv=cv
+    ).fit(X, y),
+    "randomized": lambda module, tree, cv, generator, X, y: module.RandomizedSearchCV(
+        tree, {"max_depth": range(1, 9)}, n_iter=2, cv=cv, random_state=generator
+    ).fit(X, y),
+    "learning curve": lambda module, tree, cv, generator, X, y: module.learning_curve(
+        tree, X, y, cv=cv, shuffle=True, random_state=generator
+    ),
+    "permutations": lambda module, tree, cv, generator, X, y: module.permutation_test_score(
+        tree, X, y, cv=cv, n_permutations=3, random_state=generator
+    ),
+}
+
+
+@pytest.mark.parametrize("together", [False, True], ids=["apart", "shared"])
+@pytest.mark.parametrize("kind", [sk.KFold, sk.StratifiedKFold])
+@pytest.mark.parametrize("name", DRAWING)
+def test_generators_are_drawn_from_in_scikit_learns_order(name, kind, together):
+    X, y = load_iris(return_X_y=True)
+    found = []
+    for module in (ours, sk):
+        own = [np.random.RandomState(seed) for seed in (3, 4, 5)]
+        own = [own[0]] * 3 if together else own
+        tree = DecisionTreeRegressor(max_features=1, random_state=own[0])
+        said = DRAWING[name](module, tree, kind(3, shuffle=True, random_state=own[1]), own[2], X, y)
+        if not isinstance(said, tuple):
+            said = said.cv_results_["mean_test_score"], said.predict(X)
+        found.append([*said, *(generator.random_sample() for generator in own)])
+    for each, wanted in zip(*found, strict=True):
+        np.testing.assert_allclose(each, wanted, rtol=1e-12)
+
+
 def test_what_is_refused(numbers):
     X, y = numbers
     with pytest.raises(ValueError, match="train_sizes has been interpreted as fractions"):

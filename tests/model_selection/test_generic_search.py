@@ -1,20 +1,24 @@
 """Searches over estimators of anybody: which rows they get, how often rows are copied and moved."""
 
+from copy import deepcopy
+
 import numpy as np
 import pandas as pd
 import pytest
 import sklearn
 import sklearn.model_selection as sk
 from joblib import parallel_config
+from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.linear_model import LinearRegression, Ridge, SGDRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 import gpuml
 from gpuml import linear_model as ours_linear
+from gpuml import model_selection as ours_selection
 from gpuml._arrays import is_numpy, namespace, place_of
 from gpuml.kernel_approximation import Nystroem
 from gpuml.model_selection import (
@@ -24,6 +28,7 @@ from gpuml.model_selection import (
     residence,
 )
 from gpuml.model_selection.residence import computes_on_gpu, reads_host_only
+from gpuml.preprocessing import FunctionTransformer as OursFunctionTransformer
 from gpuml.testing import array_libraries, count_transfers
 
 SHUFFLED = sk.KFold(5, shuffle=True, random_state=0)
@@ -277,6 +282,86 @@ def test_what_shares_rows_cannot_write_to_them(rng):
         GridSearchCV(Slope(seen=seen), GRID, cv=cv, refit=False).fit(X, y)
     assert seen.fits
     assert not any(X.flags.writeable for X, *_ in seen.fits)
+
+
+class Writes(RegressorMixin, BaseEstimator):
+    """Ridge regression that writes to all that it is given."""
+
+    def __init__(self, by=1.0):
+        self.by = by
+
+    def fit(self, X, y, sample_weight):
+        X, y = changed(X, self.by), changed(y, self.by)
+        self.model_ = Ridge().fit(X, y, changed(sample_weight, self.by))
+        return self
+
+    def predict(self, X):
+        return self.model_.predict(changed(X, self.by))
+
+
+def changed(X, by=2.0):
+    """The same object with other values."""
+    if isinstance(X, list):
+        X[:] = (
+            [[by * a, *more] for a, *more in X] if isinstance(X[0], list) else [by + a for a in X]
+        )
+    elif isinstance(X, pd.DataFrame):
+        X["first"] += by * np.arange(len(X))
+        X["added"] = X["first"] ** 2
+    elif sparse.issparse(X):
+        X.data += by * np.arange(X.nnz)
+    elif hasattr(X, "insert_column"):
+        X.insert_column(X.width, (X["first"] * by).alias(f"column {X.width}"))
+    else:
+        X += by
+    return X
+
+
+def table_of(library):
+    def made(X):
+        return library.DataFrame({"first": X[:, 0], "second": X[:, 1]})
+
+    return made
+
+
+WRITING = {
+    "a model": (Writes(), {"by": [1.0, 2.0, 3.0]}),
+    "a function": (
+        make_pipeline(FunctionTransformer(changed), Ridge()),
+        {"ridge__alpha": [0.1, 1.0, 10.0]},
+    ),
+    "a function of gpuml": (
+        make_pipeline(OursFunctionTransformer(changed), ours_linear.Ridge()),
+        {"ridge__alpha": [0.1, 1.0, 10.0]},
+    ),
+    "a function twice, in several places": (
+        make_pipeline(FunctionTransformer(changed), FunctionTransformer(changed), Ridge()),
+        {"functiontransformer-1": ["passthrough", FunctionTransformer(changed)]},
+    ),
+}
+OF_ROWS = {"pandas": table_of(pd), "sparse": sparse.csr_array, "list": lambda X: X.tolist()}
+
+
+@pytest.mark.parametrize("estimator", WRITING)
+@pytest.mark.parametrize("kind", [*OF_ROWS, "polars"])
+def test_what_a_candidate_writes_to_its_rows_changes_no_other_candidate(rng, estimator, kind):
+    # scikit-learn takes the rows of a fold out once for each fit.
+    X, y = rng.normal(size=(40, 2)) + 2.0, rng.normal(size=40)
+    rows = (OF_ROWS.get(kind) or table_of(pytest.importorskip("polars")))(X)
+    model, grid = WRITING[estimator]
+    as_given = {"pandas": pd.Series, "list": list}.get(kind, np.array)
+    weights = {"sample_weight": as_given(rng.uniform(1, 2, 40))} if estimator == "a model" else {}
+    if weights and as_given is np.array:
+        y = pd.Series(y)  # arrays of rows are read-only
+    found, wanted = (
+        module.GridSearchCV(model, grid, cv=SHUFFLED, refit=False, error_score="raise").fit(
+            deepcopy(rows), deepcopy(y if as_given is np.array else as_given(y)), **weights
+        )
+        for module in (ours_selection, sk)
+    )
+    for split in range(5):
+        name = f"split{split}_test_score"
+        np.testing.assert_allclose(found.cv_results_[name], wanted.cv_results_[name], rtol=1e-9)
 
 
 # ---------------------------------------------------------------- estimators that read host arrays
