@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import sklearn
 from scipy import sparse
-from sklearn import calibration, ensemble, multiclass, multioutput
+from sklearn import calibration, ensemble, multiclass, multioutput, naive_bayes
 from sklearn import linear_model as sk
 from sklearn import model_selection as selection
 from sklearn.base import clone
@@ -579,6 +579,34 @@ def test_frozen_models_are_scored_on_all_folds(library):
     frozen = FrozenEstimator(clone(LOGISTIC).fit(library.asarray(X), library.asarray(TWO)))
     found = gpuml.model_selection.cross_val_score(frozen, library.asarray(X), library.asarray(TWO))
     np.testing.assert_array_equal(found, selection.cross_val_score(model, X, TWO))
+
+
+@pytest.mark.parametrize(
+    "names", [np.array([5, 6, 8]), np.array([-1.0, 0.0, 3.0]), np.array(["b", "c", "d"])]
+)
+@pytest.mark.parametrize("joined", [True, False])
+@pytest.mark.parametrize("method", ["sigmoid", "temperature"])
+def test_names_of_classes_change_no_calibrated_probability(method, joined, names):
+    y = np.minimum(CLASSES, 2)
+    model = CalibratedClassifierCV(LOGISTIC, method=method, ensemble=joined, cv=3)
+    expected = model.fit(X, y).predict_proba(X)
+    np.testing.assert_array_equal(model.fit(X, names[y]).predict_proba(X), expected)
+    np.testing.assert_array_equal(model.classes_, names)
+    np.testing.assert_array_equal(model.predict(X), names[expected.argmax(axis=1)])
+
+
+@pytest.mark.filterwarnings("ignore:Number of classes in training fold")
+@pytest.mark.parametrize("names", [np.array([5, 6, 8]), np.array(["b", "c", "d"])])
+def test_predictions_of_models_that_lack_a_class_are_calibrated(names):
+    y = names[np.sort(np.minimum(CLASSES, 2))]
+    ours, theirs = (
+        kind(model, ensemble=False, cv=KFold(3)).fit(X, y)
+        for kind, model in (
+            (CalibratedClassifierCV, GaussianNB()),
+            (calibration.CalibratedClassifierCV, naive_bayes.GaussianNB()),
+        )
+    )
+    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-8)
 
 
 AROUND_SEARCHES = {
