@@ -195,10 +195,15 @@ def check_classify(estimator: Any, X: Any, y: Any, sample_weight: Any = None) ->
     y = _check_labels(y)
     check_consistent_length(X, y)
     labels = encode(y)
-    # Classes of strings are objects or text, as scikit-learn's class has them.
-    if labels.classes.dtype == object and getattr(estimator, "_classes_as_text", False):
-        labels = replace(labels, classes=labels.classes.astype(str))
+    labels = replace(labels, classes=as_classes(labels.classes, estimator))
     return ClassData(X, labels, check_weight(sample_weight, X))
+
+
+def as_classes(labels: Array, estimator: Any) -> Array:
+    """Classes of strings as objects or text, as scikit-learn's class has them."""
+    if labels.dtype == object and getattr(estimator, "_classes_as_text", False):
+        return labels.astype(str)
+    return labels
 
 
 def _are_plain_labels(y):

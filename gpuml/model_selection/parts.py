@@ -24,6 +24,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from gpuml._arrays import as_array, is_array, is_foreign, move, namespace, place_of, to_host
+from gpuml._inputs.validation import as_classes
 from gpuml._sklearn import _routing_enabled
 from gpuml.data import AnySplit, Split, UnfittableSplits, whole
 from gpuml.model_selection.candidates import ALONE, TOGETHER, Plan, Refusal, Step, raised_words
@@ -347,7 +348,7 @@ def _columns(waiting):
         codes = [(np.asarray(y) == own[1]).astype(np.int8) for y, own in pairs]
         found = estimator.multifit_columns(first.X, np.stack(codes, axis=1), weight)
         for attributes, own in zip(found, labels, strict=True):
-            attributes["classes_"] = own
+            attributes["classes_"] = as_classes(own, estimator)
     else:
         xp = namespace(targets[0]) if is_array(targets[0]) else np
         found = estimator.multifit_columns(first.X, xp.stack(targets, axis=1), weight)

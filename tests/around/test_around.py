@@ -412,6 +412,14 @@ def test_columns_together_are_columns_by_themselves(model, weight):
                 np.testing.assert_allclose(value, own, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("names", [np.array(["no", "yes"], object), np.array([2, 5], np.int8)])
+def test_labels_of_columns_are_those_of_the_models(names):
+    ours = MultiOutputClassifier(RidgeClassifier()).fit(X, names[LABELS])
+    theirs = multioutput.MultiOutputClassifier(sk.RidgeClassifier()).fit(X, names[LABELS])
+    assert [each.dtype for each in ours.classes_] == [each.dtype for each in theirs.classes_]
+    np.testing.assert_array_equal(ours.classes_, theirs.classes_)
+
+
 def test_targets_of_their_own_are_targets_of_more_rows_than_a_sample(rng):
     rows = np.tile(X, (60, 1)) + rng.normal(size=(14400, 5))
     labels = (rows @ rng.normal(size=(5, 3)) + rng.normal(size=(14400, 3)) > 0).astype(int)
