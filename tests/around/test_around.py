@@ -14,6 +14,7 @@ from sklearn import calibration, ensemble, multiclass, multioutput, naive_bayes
 from sklearn import linear_model as sk
 from sklearn import model_selection as selection
 from sklearn.base import clone
+from sklearn.exceptions import DataConversionWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import KFold, ShuffleSplit
 from sklearn.pipeline import make_pipeline as their_pipeline
@@ -547,6 +548,22 @@ def test_stacks_and_what_they_cannot_stack():
         StackingClassifier(7).fit(X, CLASSES)
     with pytest.raises(ValueError, match="Unknown label type"):
         StackingClassifier(TWO_MODELS).fit(X, np.array([1, "a"] * 120, dtype=object))
+
+
+@pytest.mark.parametrize("passthrough", [True, False])
+def test_models_of_a_stack_are_fitted_to_a_row_of_targets(passthrough):
+    ours, theirs = (
+        make([("one", model)], passthrough=passthrough)
+        for make, model in (
+            (StackingRegressor, LinearRegression()),
+            (ensemble.StackingRegressor, sk.LinearRegression()),
+        )
+    )
+    for model in (ours, theirs):
+        with pytest.warns(DataConversionWarning, match="column-vector"):
+            model.fit(X, NUMBERS[:, None])
+    assert_same(ours, theirs, X)
+    assert ours.estimators_[0].coef_.shape == theirs.estimators_[0].coef_.shape
 
 
 def test_what_is_fitted_is_not_fitted_again():
