@@ -201,8 +201,9 @@ def check_classify(estimator: Any, X: Any, y: Any, sample_weight: Any = None) ->
 
 def as_classes(labels: Array, estimator: Any) -> Array:
     """Classes of strings as objects or text, as scikit-learn's class has them."""
-    if labels.dtype == object and getattr(estimator, "_classes_as_text", False):
-        return labels.astype(str)
+    if not is_foreign(labels) and getattr(estimator, "_classes_as_text", False):
+        # Of the classes alone, whatever y has room for.
+        return np.asarray(labels.tolist()) if labels.dtype.kind in "OU" else labels
     return labels
 
 

@@ -413,7 +413,10 @@ def test_columns_together_are_columns_by_themselves(model, weight):
                 np.testing.assert_allclose(value, own, rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("names", [np.array(["no", "yes"], object), np.array([2, 5], np.int8)])
+@pytest.mark.parametrize(
+    "names",
+    [np.array(["no", "yes"], object), np.array(["a", "b", "unseen"]), np.array([2, 5], np.int8)],
+)
 def test_labels_of_columns_are_those_of_the_models(names):
     ours = MultiOutputClassifier(RidgeClassifier()).fit(X, names[LABELS])
     theirs = multioutput.MultiOutputClassifier(sk.RidgeClassifier()).fit(X, names[LABELS])
