@@ -103,9 +103,8 @@ def _inner_job(job, search, splits, unscored):
     """All inner fits as one job, including unscored fits on outer training sets."""
     task = search._task(search._get_scorers()[0], search._routed(job.task.fit_params))
     estimator = clone(search.estimator)
-    return Job(
-        estimator, job.X, job.y, splits, task, search.n_jobs, search.pre_dispatch, unscored=unscored
-    )
+    task = replace(task, unscored=unscored)
+    return Job(estimator, job.X, job.y, splits, task, search.n_jobs, search.pre_dispatch)
 
 
 class NotTogether(ValueError):
