@@ -360,6 +360,23 @@ def test_splits_are_made_once(cv):
         assert model.fit(X, NUMBERS).plan_.n_fits == 8
 
 
+@pytest.mark.parametrize("weight", [None, WEIGHT])
+@pytest.mark.parametrize(
+    ("model", "theirs"),
+    [
+        (GaussianNB(var_smoothing=0.5), naive_bayes.GaussianNB(var_smoothing=0.5)),
+        (RidgeClassifier(class_weight="balanced"), sk.RidgeClassifier(class_weight="balanced")),
+    ],
+    ids=str,
+)
+def test_rows_that_a_bag_leaves_out_have_a_part_in_some_models(model, theirs, weight):
+    y = np.minimum(CLASSES, 2)
+    ours = BaggingClassifier(model, 6, max_samples=0.3, random_state=0)
+    theirs = ensemble.BaggingClassifier(theirs, 6, max_samples=0.3, random_state=0)
+    assert_same(ours.fit(X, y, sample_weight=weight), theirs.fit(X, y, sample_weight=weight), X)
+    assert "also reads rows of weight 0" in str(ours.plan_)
+
+
 def test_a_bag_that_lacks_a_class_has_a_model_of_its_own():
     y = np.where(np.arange(240) < 2, 1, 0)
     bagged, theirs = (
