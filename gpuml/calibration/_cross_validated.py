@@ -17,6 +17,7 @@ from gpuml.model_selection.numbered import (
     Numbered,
     Rehearsed,
     at_rows,
+    named,
     numbers_of,
 )
 from gpuml.model_selection.parts import (
@@ -134,10 +135,8 @@ class CalibratedClassifierCV(ScoredByAccuracy, Travels, sk.CalibratedClassifierC
             fit_params_of(self, estimator, sample_weight, fit_params),
             self.n_jobs,
         )
-        # scikit-learn's warnings and errors tell the name of the class.
-        named = type(type(estimator).__name__, (Numbered,), {})
         changes = {
-            "estimator": named(estimator, X, rehearsed),
+            "estimator": named(Numbered, estimator)(estimator, X, rehearsed),
             "cv": rehearsed,
             "ensemble": not frozen if self.ensemble == "auto" else self.ensemble,
             "n_jobs": 1,

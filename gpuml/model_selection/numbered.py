@@ -192,6 +192,11 @@ class InCpuMemory(StandIn):
         return respond
 
 
+def named(kind: type[Numbered], estimator: Any) -> Any:
+    """The class of a stand-in, by the name of the estimator: scikit-learn's errors tell it."""
+    return type(type(estimator).__name__, (kind,), {})
+
+
 def in_cpu_memory(said: Any) -> Any:
     """Predictions in CPU memory; those of several outputs may be a list."""
     if isinstance(said, list):

@@ -524,6 +524,31 @@ def test_an_error_names_the_class_in_a_stack_that_takes_no_weights():
         stack.fit(X, CLASSES, sample_weight=WEIGHT)
 
 
+@pytest.mark.parametrize(
+    ("ours", "theirs", "y"),
+    [
+        (
+            TunedThresholdClassifierCV(GaussianNB(), response_method="decision_function"),
+            selection.TunedThresholdClassifierCV(
+                naive_bayes.GaussianNB(), response_method="decision_function"
+            ),
+            TWO,
+        ),
+        (
+            ClassifierChain(GaussianNB(), chain_method="decision_function"),
+            multioutput.ClassifierChain(naive_bayes.GaussianNB(), chain_method="decision_function"),
+            LABELS,
+        ),
+    ],
+    ids=["tuned", "chain"],
+)
+def test_errors_about_methods_name_the_class_that_lacks_them(ours, theirs, y):
+    with pytest.raises(AttributeError) as expected:
+        theirs.fit(X, y)
+    with pytest.raises(AttributeError, match=f"^{expected.value}$"):
+        ours.fit(X, y)
+
+
 @pytest.mark.parametrize("name", AROUND)
 def test_wrong_parameters_are_errors_of_their_own(name):
     # All fits are made without workers of scikit-learn's, whose number is checked as well.
