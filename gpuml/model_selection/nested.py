@@ -145,7 +145,9 @@ class _Inside:
             if task.error_score == "raise":
                 raise
             seconds += time.perf_counter() - started
-            return failed_fit(format_exc(), self.split.n_test, task, seconds)
+            failed = failed_fit(format_exc(), self.split.n_test, task, seconds)
+            unfitted = clone(self.behind.estimator)
+            return failed | ({"estimator": unfitted} if task.return_estimator else {})
         fitted = time.perf_counter()
         result["fit_time"] += fitted - started
         result |= {f"{name}_scores": self._score(share, whole, name) for name in self._parts}

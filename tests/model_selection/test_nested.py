@@ -508,3 +508,17 @@ def test_only_the_outer_score_scores_outer_rows(error_score, rng):
         assert np.isnan(scores).all()
         found[module] = predicted
     np.testing.assert_array_equal(found[ours], found[sk])
+
+
+@pytest.mark.parametrize("steps", [0, 1])
+def test_the_estimator_of_an_outer_fit_that_failed_is_returned(steps, classes):
+    X, y = classes
+    folds = [(np.flatnonzero(y == 0), np.arange(150)), *sk.KFold(2, shuffle=True).split(X)]
+    search = ours.GridSearchCV(LogisticRegression(), CS, cv=2)
+    whole = make_pipeline(StandardScaler(), search) if steps else search
+    for cv in (folds, folds[::-1]):
+        with pytest.warns(sklearn.exceptions.FitFailedWarning, match="1 fits failed"):
+            found = ours.cross_validate(whole, X, y, cv=cv, return_estimator=True)
+        assert [type(each) for each in found["estimator"]] == [type(whole)] * 3
+        failed = np.isnan(found["test_score"])
+        assert [hasattr(each, "classes_") for each in found["estimator"]] == (~failed).tolist()
