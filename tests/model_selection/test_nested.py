@@ -522,3 +522,14 @@ def test_the_estimator_of_an_outer_fit_that_failed_is_returned(steps, classes):
         assert [type(each) for each in found["estimator"]] == [type(whole)] * 3
         failed = np.isnan(found["test_score"])
         assert [hasattr(each, "classes_") for each in found["estimator"]] == (~failed).tolist()
+
+
+def test_weights_that_no_pipeline_takes_are_only_the_error_of_its_fits(numbers):
+    X, y = numbers
+    search = ours.GridSearchCV(Ridge(), ALPHAS, scoring=lambda model, X, y: model.score(X, y))
+    whole = make_pipeline(StandardScaler(), search)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        with pytest.raises(ValueError, match="Pipeline.fit does not accept the sample_weight"):
+            ours.cross_validate(whole, X, y, params={"sample_weight": np.ones(len(y))})
+    assert warned == []
