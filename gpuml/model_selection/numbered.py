@@ -146,7 +146,7 @@ class Numbered(StandIn):
         if name.startswith("__") or name in ("estimator", "known", "fitted_to"):
             raise AttributeError(name)
         found = getattr(self.known, name)
-        if name == "classes_" and self.fitted_to is not None and not isinstance(found, list):
+        if name == "classes_" and self.fitted_to is not None:
             return np.unique(self.fitted_to)  # scikit-learn may number the labels first
         if name not in RESPONSES:
             return in_cpu_memory(found) if name == "classes_" else found
@@ -173,7 +173,8 @@ class Numbered(StandIn):
         """Look up the model of these training rows."""
         if self.rehearsed is not None:
             self.known = self.rehearsed.model(X)
-            self.fitted_to = None if isinstance(self.known, FrozenEstimator) else y
+            frozen = isinstance(self.known, FrozenEstimator)
+            self.fitted_to = None if frozen or np.ndim(y) != 1 else y
         return self
 
 
