@@ -186,6 +186,9 @@ class MultifitEstimator(Extension):
         Whether the estimator fits each column of a target as if it were alone, so that models of
         many targets are fitted at once. For classifiers: whether `multifit_columns` fits binary
         models.
+    multifit_repeats : bool
+        Whether a model of weighted rows is that of rows that are repeated as often, so that models
+        of resamples are fitted at once. It is not if rows of weight 0 have a part in it.
     """
 
     multifit_params: Sequence[str] = ()
@@ -193,6 +196,7 @@ class MultifitEstimator(Extension):
     multifit_in_frames: bool = False
     multifit_divided: bool = False
     multifit_targets: bool = False
+    multifit_repeats: bool = True
 
     _members = frozenset(
         (
@@ -200,7 +204,8 @@ class MultifitEstimator(Extension):
             "multifit_divided",
             *("multifit_in_frames", "multifit_joined", "multifit_levels", "multifit_model"),
             "multifit_obstacle",
-            *("multifit_params", "multifit_piece", "multifit_ready", "multifit_rows"),
+            *("multifit_params", "multifit_piece", "multifit_ready", "multifit_repeats"),
+            "multifit_rows",
             *("multifit_score", "multifit_targets", "multifit_words", "multifit_work"),
         )
     )

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 import sklearn.inspection as sk
 import sklearn.linear_model as sk_linear
+from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris
 from sklearn.decomposition import PCA as TheirPCA
 from sklearn.tree import DecisionTreeRegressor
@@ -80,6 +81,26 @@ def test_linear_models(name, options, library, is_linear):
     found = permutation_importance(model.fit(*rows), *rows, **ours)
     expected = sk.permutation_importance(model.fit(X, y), X, y, **theirs)
     assert is_linear() == [True]
+    compared(found, expected, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.UndefinedMetricWarning")
+@pytest.mark.parametrize("library", array_libraries())
+@pytest.mark.parametrize("drawn", [{"max_samples": 5}, {"sample_weight": True}], ids=str)
+def test_rows_that_lack_a_class_are_scored_as_by_scikit_learn(drawn, library):
+    X, y = load_iris(return_X_y=True)
+    X, y = X[:105], y[:105]
+    drawn = dict(drawn, n_repeats=3, scoring="f1_macro")
+    if "sample_weight" in drawn:
+        drawn["sample_weight"] = np.where(y == 2, 0.0, 1.0)
+    rows, model = (library.asarray(X), library.asarray(y)), RidgeClassifier()
+    found, expected = (
+        explain(fitted, *given, random_state=np.random.RandomState(0), **drawn)
+        for explain, fitted, given in (
+            (permutation_importance, clone(model).fit(*rows), rows),
+            (sk.permutation_importance, clone(model).fit(X, y), (X, y)),
+        )
+    )
     compared(found, expected, rtol=1e-8, atol=1e-10)
 
 

@@ -195,10 +195,16 @@ def check_classify(estimator: Any, X: Any, y: Any, sample_weight: Any = None) ->
     y = _check_labels(y)
     check_consistent_length(X, y)
     labels = encode(y)
-    # Classes of strings are objects or text, as scikit-learn's class has them.
-    if labels.classes.dtype == object and getattr(estimator, "_classes_as_text", False):
-        labels = replace(labels, classes=labels.classes.astype(str))
+    labels = replace(labels, classes=as_classes(labels.classes, estimator))
     return ClassData(X, labels, check_weight(sample_weight, X))
+
+
+def as_classes(labels: Array, estimator: Any) -> Array:
+    """Classes of strings as objects or text, as scikit-learn's class has them."""
+    if not is_foreign(labels) and getattr(estimator, "_classes_as_text", False):
+        # Of the classes alone, whatever y has room for.
+        return np.asarray(labels.tolist()) if labels.dtype.kind in "OU" else labels
+    return labels
 
 
 def _are_plain_labels(y):

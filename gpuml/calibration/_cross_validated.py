@@ -7,6 +7,7 @@ from sklearn import calibration as sk
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import LeaveOneOut
 from sklearn.preprocessing import LabelEncoder
+from sklearn.utils.multiclass import check_classification_targets
 
 from gpuml._arrays import as_array, is_foreign
 from gpuml._persistence.travel import Travels
@@ -16,6 +17,7 @@ from gpuml.model_selection.numbered import (
     Numbered,
     Rehearsed,
     at_rows,
+    named,
     numbers_of,
 )
 from gpuml.model_selection.parts import (
@@ -119,19 +121,22 @@ class CalibratedClassifierCV(ScoredByAccuracy, Travels, sk.CalibratedClassifierC
         if isinstance(self.cv, LeaveOneOut):
             return super().fit(X, y)  # which is an error
         frozen = isinstance(estimator, FrozenEstimator)
-        names = self.method == "temperature" and _num_samples(y) and isinstance(y[0], str)
+        labels, names = y, False
+        if self.method == "temperature":
+            # scikit-learn numbers text only, and takes other labels for numbers of classes.
+            check_classification_targets(y)
+            encoder = LabelEncoder()
+            names, y = _num_samples(y) and isinstance(y[0], str), encoder.fit_transform(y)
         rehearsed = Rehearsed(
             estimator,
             X,
-            LabelEncoder().fit_transform(y) if names else y,
+            y if names else labels,
             self.cv,
             fit_params_of(self, estimator, sample_weight, fit_params),
             self.n_jobs,
         )
-        # scikit-learn's warnings and errors tell the name of the class.
-        named = type(type(estimator).__name__, (Numbered,), {})
         changes = {
-            "estimator": named(estimator, X, rehearsed),
+            "estimator": named(Numbered, estimator)(estimator, X, rehearsed),
             "cv": rehearsed,
             "ensemble": not frozen if self.ensemble == "auto" else self.ensemble,
             "n_jobs": 1,
@@ -139,8 +144,10 @@ class CalibratedClassifierCV(ScoredByAccuracy, Travels, sk.CalibratedClassifierC
         weighted = {} if sample_weight is None else {"sample_weight": sample_weight}
         fit = sk.CalibratedClassifierCV.fit
         run_around(self, fit, changes, numbers_of(X), y, **weighted, **fit_params)
+        if self.method == "temperature":
+            self.classes_ = encoder.classes_
         for each in self.calibrated_classifiers_:
-            each.estimator = each.estimator.model
+            each.estimator, each.classes = each.estimator.model, self.classes_
         self.plan_ = rehearsed.plan
         return self
 

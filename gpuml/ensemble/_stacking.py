@@ -8,7 +8,7 @@ from sklearn.base import is_classifier
 from sklearn.utils.metadata_routing import process_routing
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length
+from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from gpuml._arrays import as_array, is_foreign, move, namespace, place_of
 from gpuml._inputs.output import as_asked
@@ -339,6 +339,9 @@ class StackingRegressor(ScoredByR2, _Stacking, sk.StackingRegressor):
     """
 
     _theirs = sk.StackingRegressor
+
+    def _targets(self, y):
+        return column_or_1d(y)
 
     def _default_final(self):
         return RidgeCV()

@@ -146,7 +146,7 @@ class SequentialFeatureSelector(Selector, sk.SequentialFeatureSelector):
             routed = process_routing(self, "fit", **params).splitter.split
             # What only the splitter requests ends here: the splits are known.
             used = _consumed(self.estimator, "fit", params) | _consumed(scorer, "score", params)
-            params = {name: params[name] for name in used}
+            params = {n: value for n, value in params.items() if n in used or n not in routed}
         splits = split_rows(cv, X, y, X.shape[0], **routed)
         check_splits(splits)
         options = {"params": params, "n_jobs": self.n_jobs}

@@ -1,6 +1,7 @@
 """What features are worth to a fitted model: its scores once their values are permuted."""
 
 from collections.abc import Iterator, Mapping
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from numbers import Integral, Real
@@ -142,25 +143,27 @@ def permutation_importance(
     """
     X, y, weight = as_array(X), as_array(y), as_array(sample_weight)
     whole = _question(estimator, X, y, weight, scoring)
+    theirs = partial(
+        inspection.permutation_importance,
+        estimator,
+        X,
+        y,
+        scoring=scoring,
+        n_repeats=n_repeats,
+        n_jobs=n_jobs,
+        sample_weight=weight,
+        max_samples=max_samples,
+    )
     if whole is None and not is_foreign(X):
-        return inspection.permutation_importance(
-            estimator,
-            X,
-            y,
-            scoring=scoring,
-            n_repeats=n_repeats,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            sample_weight=weight,
-            max_samples=max_samples,
-        )
+        return theirs(random_state=random_state)
+    drawn = deepcopy(random_state)
     rows, orders = _orders(X.shape[0], n_repeats, random_state, max_samples)
     scorer = check_scoring(estimator, scoring)
     base = _scored(scorer, estimator, X, y, weight)
-    if whole is not None:
-        question = whole if rows is None else whole.of(rows)
-        tables = {name: question.scores(each, orders) for name, each in whole.scorers.items()}
-    else:
+    tables = None if whole is None else whole.tables(rows, orders)
+    if tables is None and not is_foreign(X):
+        return theirs(random_state=drawn)
+    if tables is None:
         some = _some((X, y, weight), rows)
         tables = _one_by_one(partial(_scored, scorer, estimator), some, orders)
     found = {
@@ -249,6 +252,14 @@ class _Question:
     weight: Array | None
     classes: np.ndarray | None
     scorers: Mapping[str, Any]
+
+    def tables(self, rows: np.ndarray | None, orders: list[np.ndarray]) -> dict | None:
+        """Scores (p, r) by name, of some rows or all; None where the batched form has none."""
+        question = self if rows is None else self.of(rows)
+        try:
+            return {name: question.scores(each, orders) for name, each in self.scorers.items()}
+        except (ValueError, ZeroDivisionError):  # a class that no row weighs for, for example
+            return None
 
     def of(self, rows: np.ndarray) -> "_Question":
         """The same of some rows."""

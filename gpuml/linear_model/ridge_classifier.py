@@ -173,6 +173,11 @@ class RidgeClassifier(SeveralLabels, RidgeEstimator, sk.RidgeClassifier):
         """Whether models of many targets are fitted at once: if classes weigh alike."""
         return self.class_weight is None
 
+    @property
+    def multifit_repeats(self) -> bool:  # type: ignore[override]
+        """Whether weighted rows are repeated rows: "balanced" counts rows, whatever they weigh."""
+        return self.class_weight != "balanced"
+
     def multifit_columns(self, X: Any, Y: Any, sample_weight: Any = None) -> list[dict[str, Any]]:
         """Fitted attributes of a binary model of each column of codes (n, t), 0 and 1."""
         batch = self.multifit_batch(X, np.arange(len(Y)) % 2, sample_weight)

@@ -251,7 +251,7 @@ class Evaluator:
                 task = scored_as(task, with_params(job.estimator, group.shared))
             how = score_model, task
             with threads_for_rows(*folds.sizes):
-                scored = score_stack(stack, folds, *how, without={*refused, *job.unscored})
+                scored = score_stack(stack, folds, *how, without={*refused, *task.unscored})
         except Exception as error:
             if not self._may_refuse(error):
                 raise

@@ -64,6 +64,7 @@ def fit_fold(
     `settings` are gpuml's, which a worker process does not inherit. Where the rows are in CPU
     memory and an estimator computes on a device, a fold goes there once for all candidates.
     """
+    task = task.on(candidates[0][1].split)
     with config_context(**settings), several_fits(), openmp_threads(task.threads):
         fold = take_fold(estimator, X, y, split, task, shared=len(candidates) > 1)
         if shares_prefixes(estimator, candidates):

@@ -14,8 +14,7 @@ from gpuml.protocol import Group
 class Job:
     """A search problem: an unfitted estimator, the user's rows, their splits, and the rest.
 
-    Models of the splits in `unscored` are fitted for `Evaluator.model_of`. `outside` says which
-    splits are inside the training rows of others.
+    `outside` says which splits are inside the training rows of others.
     """
 
     estimator: Any
@@ -25,7 +24,6 @@ class Job:
     task: Task
     n_jobs: int | None = None
     pre_dispatch: Any = "2*n_jobs"
-    unscored: frozenset[int] = frozenset()
     outside: Outside | None = None
 
 

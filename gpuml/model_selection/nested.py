@@ -103,9 +103,8 @@ def _inner_job(job, search, splits, unscored):
     """All inner fits as one job, including unscored fits on outer training sets."""
     task = search._task(search._get_scorers()[0], search._routed(job.task.fit_params))
     estimator = clone(search.estimator)
-    return Job(
-        estimator, job.X, job.y, splits, task, search.n_jobs, search.pre_dispatch, unscored=unscored
-    )
+    task = replace(task, unscored=unscored)
+    return Job(estimator, job.X, job.y, splits, task, search.n_jobs, search.pre_dispatch)
 
 
 class NotTogether(ValueError):
@@ -146,7 +145,9 @@ class _Inside:
             if task.error_score == "raise":
                 raise
             seconds += time.perf_counter() - started
-            return failed_fit(format_exc(), self.split.n_test, task, seconds)
+            failed = failed_fit(format_exc(), self.split.n_test, task, seconds)
+            unfitted = clone(self.behind.estimator)
+            return failed | ({"estimator": unfitted} if task.return_estimator else {})
         fitted = time.perf_counter()
         result["fit_time"] += fitted - started
         result |= {f"{name}_scores": self._score(share, whole, name) for name in self._parts}

@@ -140,11 +140,14 @@ class Numbered(StandIn):
         super().__init__(estimator)
         self.X, self.rehearsed = X, rehearsed
         self.known = estimator
+        self.fitted_to: Any = None
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__") or name in ("estimator", "known"):
+        if name.startswith("__") or name in ("estimator", "known", "fitted_to"):
             raise AttributeError(name)
         found = getattr(self.known, name)
+        if name == "classes_" and self.fitted_to is not None:
+            return np.unique(self.fitted_to)  # scikit-learn may number the labels first
         if name not in RESPONSES:
             return in_cpu_memory(found) if name == "classes_" else found
 
@@ -170,6 +173,8 @@ class Numbered(StandIn):
         """Look up the model of these training rows."""
         if self.rehearsed is not None:
             self.known = self.rehearsed.model(X)
+            frozen = isinstance(self.known, FrozenEstimator)
+            self.fitted_to = None if frozen or np.ndim(y) != 1 else y
         return self
 
 
@@ -186,6 +191,11 @@ class InCpuMemory(StandIn):
             return in_cpu_memory(found(X, *args, **params))
 
         return respond
+
+
+def named(kind: type[Numbered], estimator: Any) -> Any:
+    """The class of a stand-in, by the name of the estimator: scikit-learn's errors tell it."""
+    return type(type(estimator).__name__, (kind,), {})
 
 
 def in_cpu_memory(said: Any) -> Any:

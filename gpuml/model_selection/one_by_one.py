@@ -44,7 +44,8 @@ class Task:
     `kept` says which predictions for held-out rows become "predictions" of results that did not
     fail. With `out_of_bag`, trees of a forest predict the rows that they did not draw. `grown` has
     ensembles by the candidates that continue them; None if no round follows. If fits run in
-    parallel, each may use `threads`.
+    parallel, each may use `threads`. On the splits in `unscored` models are for the caller, and
+    errors of fits and scores are no matter: there `error_score` becomes None (see `on`).
     """
 
     scorer: Any
@@ -59,6 +60,11 @@ class Task:
     on_end: "Callable[[Progress, Mapping[str, Any]], None] | None" = None
     grown: Mapping[int, Any] | None = None
     threads: int | None = None
+    unscored: frozenset[int] = frozenset()
+
+    def on(self, split: int) -> "Task":
+        """The task on one split."""
+        return replace(self, error_score=None) if split in self.unscored else self
 
     def with_values(self, change: Callable[[Any], Any], **changes: Any) -> "Task":
         """The task with `change` applied to each value that fits and scorers receive."""
@@ -182,7 +188,12 @@ def finish(rows: Any) -> None:
 def score_model(model: Any, X: Any, y: Any, params: Mapping[str, Any], task: Task) -> Any:
     """Score, with scikit-learn's handling of errors and of scores that are no numbers."""
     scorer = task.scorer if params else quick(task.scorer, model, y)
-    return _score(model, X, y, scorer, dict(params), task.error_score)
+    if task.error_score is not None:
+        return _score(model, X, y, scorer, dict(params), task.error_score)
+    try:
+        return _score(model, X, y, scorer, dict(params), "raise")
+    except Exception:
+        return np.nan
 
 
 def params_of(X: Any, params: Mapping[str, Any], part: Part) -> dict[str, Any]:

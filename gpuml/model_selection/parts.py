@@ -24,6 +24,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from gpuml._arrays import as_array, is_array, is_foreign, move, namespace, place_of, to_host
+from gpuml._inputs.validation import as_classes
 from gpuml._sklearn import _routing_enabled
 from gpuml.data import AnySplit, Split, UnfittableSplits, whole
 from gpuml.model_selection.candidates import ALONE, TOGETHER, Plan, Refusal, Step, raised_words
@@ -347,7 +348,7 @@ def _columns(waiting):
         codes = [(np.asarray(y) == own[1]).astype(np.int8) for y, own in pairs]
         found = estimator.multifit_columns(first.X, np.stack(codes, axis=1), weight)
         for attributes, own in zip(found, labels, strict=True):
-            attributes["classes_"] = own
+            attributes["classes_"] = as_classes(own, estimator)
     else:
         xp = namespace(targets[0]) if is_array(targets[0]) else np
         found = estimator.multifit_columns(first.X, xp.stack(targets, axis=1), weight)
@@ -409,8 +410,8 @@ def resampled(noted: Sequence[Any], n_jobs: int | None = None) -> tuple[list[Any
     waiting = [each for each in noted if isinstance(each, Resampled)]
     if not waiting:
         return list(noted), Plan(())
-    first = waiting[0]
-    why = None
+    first, why = waiting[0], None
+    last = getattr(first.estimator, "steps", [(0, first.estimator)])[-1][1]
     if not isinstance(first.X, Features):
         why = f"{type(first.estimator).__name__} takes no sample weights"
     elif first.X.columns is not None:
@@ -419,20 +420,20 @@ def resampled(noted: Sequence[Any], n_jobs: int | None = None) -> tuple[list[Any
         why = f"fit is given {', '.join(sorted(first.params))}"
     elif not _all_steps_get(first.params, first.estimator):
         why = "not all steps request sample_weight"
+    elif not getattr(last, "multifit_repeats", True):
+        why = f"{type(last).__name__} with these parameters also reads rows of weight 0"
     if why is not None:
         models = Parallel(n_jobs=n_jobs)(delayed(each.fitted)() for each in waiting)
         plan = Plan(tuple(one_by_one(first.y, len(waiting), why)))
     else:
-        n_rows = first.X.shape[0]
         times = [np.asarray(each.params["sample_weight"]) for each in waiting]
-        one = slice(0, 1)  # held-out rows are not used
-        splits = [Split(np.repeat(np.arange(n_rows), own), one) for own in times]
+        splits = [Split(np.arange(w.size).repeat(w), slice(0, 1)) for w in times]  # holds none out
         parts = parts_of(first.estimator, first.X.X, first.y, splits, {}, n_jobs)
         parts.alone = lambda s: waiting[s].fitted()
         models, plan = parts.models(), parts.plan
         for each, model in zip(waiting, models, strict=True):
-            drawn = {n: v for n, v in each.estimator.get_params().items() if "random_state" in n}
-            model.set_params(**drawn)
+            own = each.estimator.get_params()
+            model.set_params(**{n: v for n, v in own.items() if "random_state" in n})
     of = {id(each): model for each, model in zip(waiting, models, strict=True)}
     return [of.get(id(each), each) for each in noted], plan
 

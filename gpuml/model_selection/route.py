@@ -200,7 +200,9 @@ def _search_inside(estimator, params, X, task):
             return why
         behind = Behind(whole)
         search = behind.whole
-        inner = search._task(search._get_scorers()[0], search._routed(task.fit_params))
+        # Where steps come first, parameters of fits are an obstacle.
+        given = {} if behind.n_steps else task.fit_params
+        inner = search._task(search._get_scorers()[0], search._routed(given))
         why = behind.obstacle(task, inner)
         if why is not None:
             return why

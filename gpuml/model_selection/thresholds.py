@@ -8,7 +8,7 @@ from gpuml._arrays import as_array, is_foreign
 from gpuml._persistence.travel import Travels
 from gpuml._sklearn import _fit_context
 from gpuml.metrics.own_scores import ScoredByAccuracy
-from gpuml.model_selection.numbered import Numbered, Rehearsed, ask_parts, numbers_of
+from gpuml.model_selection.numbered import Numbered, Rehearsed, ask_parts, named, numbers_of
 from gpuml.model_selection.parts import (
     fit_params_of,
     host_target,
@@ -188,8 +188,9 @@ class TunedThresholdClassifierCV(_Threshold, sk.TunedThresholdClassifierCV):
         """
         X, y = taken_apart(X), host_target(y)
         params = {name: host_value(value) for name, value in params.items()}
+        stand_in = named(Numbered, self.estimator)
         if isinstance(self.cv, str):
-            changes: dict[str, Any] = {"estimator": Numbered(self.estimator, X), "n_jobs": 1}
+            changes: dict[str, Any] = {"estimator": stand_in(self.estimator, X), "n_jobs": 1}
             run_around(self, self._theirs.fit, changes, numbers_of(X), y, **params)
             self.estimator_ = self.estimator_.model
             return self
@@ -199,7 +200,7 @@ class TunedThresholdClassifierCV(_Threshold, sk.TunedThresholdClassifierCV):
         given = fit_params_of(self, self.estimator, None, params)
         rehearsed = Rehearsed(self.estimator, X, y, cv, given, self.n_jobs)
         changes = {
-            "estimator": Numbered(self.estimator, X, rehearsed),
+            "estimator": stand_in(self.estimator, X, rehearsed),
             "cv": rehearsed,
             "n_jobs": 1,
         }

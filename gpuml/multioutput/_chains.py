@@ -19,6 +19,7 @@ from gpuml.model_selection.numbered import (
     Numbered,
     Rehearsed,
     ask_parts,
+    named,
     numbered_rows,
     numbers_of,
 )
@@ -36,7 +37,7 @@ class _Link(Numbered):
         self.chain = chain
 
     def __sklearn_clone__(self) -> "_Link":
-        return _Link(clone(self.estimator), self.X, self.chain)
+        return type(self)(clone(self.estimator), self.X, self.chain)
 
     def rows(self, numbers: Any) -> Any:
         """The rows with these numbers, with the further features appended."""
@@ -155,7 +156,7 @@ class _Chain(Travels):
         n_links = np.shape(Y)[1] if np.ndim(Y) == 2 else 1
         chain = _Fitting(X, n_links, self.cv)
         cv = None if self.cv is None else chain
-        changes = {"estimator": _Link(self.estimator, X, chain), "cv": cv}
+        changes = {"estimator": named(_Link, self.estimator)(self.estimator, X, chain), "cv": cv}
         run_around(self, self._theirs.fit, changes, numbers_of(X), Y, **params)
         self.estimators_ = [link.known for link in self.estimators_]
         self.plan_ = chain.plan

@@ -6,6 +6,7 @@ from sklearn.utils.metaestimators import available_if
 from gpuml._persistence.travel import Travels
 from gpuml.metrics.own_scores import ScoredByR2
 from gpuml.model_selection.columns import ByColumn, answers
+from gpuml.model_selection.numbered import in_cpu_memory
 from gpuml.model_selection.one_fit import shallow
 from gpuml.model_selection.parts import host_target, host_value
 
@@ -168,7 +169,9 @@ class MultiOutputClassifier(ByColumn, Travels, sk.MultiOutputClassifier):
         -------
         self : estimator
         """
-        return self._fit_columns(X, Y, sample_weight, **fit_params)
+        self._fit_columns(X, Y, sample_weight, **fit_params)
+        self.classes_ = [in_cpu_memory(each.classes_) for each in self.estimators_]
+        return self
 
     @available_if(answers("partial_fit"))
     def partial_fit(self, X, y, classes=None, sample_weight=None, **partial_fit_params):

@@ -90,6 +90,7 @@ class GaussianNB(Incremental, sk.GaussianNB):
 
     multifit_params = ("priors", "var_smoothing")
     _own_params = ("priors", "var_smoothing")
+    multifit_repeats = False  # `epsilon_` is of all rows, without weights
 
     def _sums(self, rows: ClassRows) -> "GaussianSums":
         with np.errstate(over="ignore", invalid="ignore"):  # the sums are checked later

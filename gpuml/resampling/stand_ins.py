@@ -19,6 +19,7 @@ from gpuml._arrays import Array, namespace, to_host
 from gpuml.data import (
     AnySplit,
     Folds,
+    NotTogether,
     Split,
     UnfittableSplits,
     count_rows,
@@ -109,7 +110,7 @@ def _marks(rows, n_rows):
 
 
 def refuse(reasons: Mapping[int, str], n_splits: int, *, together: bool = False) -> None:
-    """Raise the error for splits without models; a plain ValueError if none has one.
+    """Raise the error for splits without models; if none has one, a plain ValueError.
 
     Parameters
     ----------
@@ -118,14 +119,14 @@ def refuse(reasons: Mapping[int, str], n_splits: int, *, together: bool = False)
     n_splits : int
         Number of all splits.
     together : bool, default=False
-        Whether it is only together with the others that they have none.
+        Whether it is only together with the others that they have none: then it is no error.
 
     Raises
     ------
-    UnfittableSplits
+    UnfittableSplits, NotTogether
     """
     if reasons and len(reasons) == n_splits:
-        raise ValueError(next(iter(reasons.values())))
+        raise (NotTogether if together else ValueError)(next(iter(reasons.values())))
     if reasons:
         raise UnfittableSplits(reasons, together=together)
 

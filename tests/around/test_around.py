@@ -10,10 +10,11 @@ import pandas as pd
 import pytest
 import sklearn
 from scipy import sparse
-from sklearn import calibration, ensemble, multiclass, multioutput
+from sklearn import calibration, ensemble, multiclass, multioutput, naive_bayes
 from sklearn import linear_model as sk
 from sklearn import model_selection as selection
 from sklearn.base import clone
+from sklearn.exceptions import DataConversionWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import KFold, ShuffleSplit
 from sklearn.pipeline import make_pipeline as their_pipeline
@@ -379,6 +380,23 @@ def test_splits_are_made_once(cv):
         assert model.fit(X, NUMBERS).plan_.n_fits == 8
 
 
+@pytest.mark.parametrize("weight", [None, WEIGHT])
+@pytest.mark.parametrize(
+    ("model", "theirs"),
+    [
+        (GaussianNB(var_smoothing=0.5), naive_bayes.GaussianNB(var_smoothing=0.5)),
+        (RidgeClassifier(class_weight="balanced"), sk.RidgeClassifier(class_weight="balanced")),
+    ],
+    ids=str,
+)
+def test_rows_that_a_bag_leaves_out_have_a_part_in_some_models(model, theirs, weight):
+    y = np.minimum(CLASSES, 2)
+    ours = BaggingClassifier(model, 6, max_samples=0.3, random_state=0)
+    theirs = ensemble.BaggingClassifier(theirs, 6, max_samples=0.3, random_state=0)
+    assert_same(ours.fit(X, y, sample_weight=weight), theirs.fit(X, y, sample_weight=weight), X)
+    assert "also reads rows of weight 0" in str(ours.plan_)
+
+
 def test_a_bag_that_lacks_a_class_has_a_model_of_its_own():
     y = np.where(np.arange(240) < 2, 1, 0)
     bagged, theirs = (
@@ -430,6 +448,17 @@ def test_columns_together_are_columns_by_themselves(model, weight):
             assert np.shape(value) == np.shape(own), name
             if name in ("coef_", "intercept_"):
                 np.testing.assert_allclose(value, own, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [np.array(["no", "yes"], object), np.array(["a", "b", "unseen"]), np.array([2, 5], np.int8)],
+)
+def test_labels_of_columns_are_those_of_the_models(names):
+    ours = MultiOutputClassifier(RidgeClassifier()).fit(X, names[LABELS])
+    theirs = multioutput.MultiOutputClassifier(sk.RidgeClassifier()).fit(X, names[LABELS])
+    assert [each.dtype for each in ours.classes_] == [each.dtype for each in theirs.classes_]
+    np.testing.assert_array_equal(ours.classes_, theirs.classes_)
 
 
 def test_targets_of_their_own_are_targets_of_more_rows_than_a_sample(rng):
@@ -515,6 +544,31 @@ def test_an_error_names_the_class_in_a_stack_that_takes_no_weights():
         stack.fit(X, CLASSES, sample_weight=WEIGHT)
 
 
+@pytest.mark.parametrize(
+    ("ours", "theirs", "y"),
+    [
+        (
+            TunedThresholdClassifierCV(GaussianNB(), response_method="decision_function"),
+            selection.TunedThresholdClassifierCV(
+                naive_bayes.GaussianNB(), response_method="decision_function"
+            ),
+            TWO,
+        ),
+        (
+            ClassifierChain(GaussianNB(), chain_method="decision_function"),
+            multioutput.ClassifierChain(naive_bayes.GaussianNB(), chain_method="decision_function"),
+            LABELS,
+        ),
+    ],
+    ids=["tuned", "chain"],
+)
+def test_errors_about_methods_name_the_class_that_lacks_them(ours, theirs, y):
+    with pytest.raises(AttributeError) as expected:
+        theirs.fit(X, y)
+    with pytest.raises(AttributeError, match=f"^{expected.value}$"):
+        ours.fit(X, y)
+
+
 @pytest.mark.parametrize("name", AROUND)
 def test_wrong_parameters_are_errors_of_their_own(name):
     # All fits are made without workers of scikit-learn's, whose number is checked as well.
@@ -561,6 +615,22 @@ def test_stacks_and_what_they_cannot_stack():
         StackingClassifier(TWO_MODELS).fit(X, np.array([1, "a"] * 120, dtype=object))
 
 
+@pytest.mark.parametrize("passthrough", [True, False])
+def test_models_of_a_stack_are_fitted_to_a_row_of_targets(passthrough):
+    ours, theirs = (
+        make([("one", model)], passthrough=passthrough)
+        for make, model in (
+            (StackingRegressor, LinearRegression()),
+            (ensemble.StackingRegressor, sk.LinearRegression()),
+        )
+    )
+    for model in (ours, theirs):
+        with pytest.warns(DataConversionWarning, match="column-vector"):
+            model.fit(X, NUMBERS[:, None])
+    assert_same(ours, theirs, X)
+    assert ours.estimators_[0].coef_.shape == theirs.estimators_[0].coef_.shape
+
+
 def test_what_is_fitted_is_not_fitted_again():
     frozen = FrozenEstimator(clone(LOGISTIC).fit(X, TWO))
     ours, theirs = (
@@ -599,6 +669,34 @@ def test_frozen_models_are_scored_on_all_folds(library):
     frozen = FrozenEstimator(clone(LOGISTIC).fit(library.asarray(X), library.asarray(TWO)))
     found = gpuml.model_selection.cross_val_score(frozen, library.asarray(X), library.asarray(TWO))
     np.testing.assert_array_equal(found, selection.cross_val_score(model, X, TWO))
+
+
+@pytest.mark.parametrize(
+    "names", [np.array([5, 6, 8]), np.array([-1.0, 0.0, 3.0]), np.array(["b", "c", "d"])]
+)
+@pytest.mark.parametrize("joined", [True, False])
+@pytest.mark.parametrize("method", ["sigmoid", "temperature"])
+def test_names_of_classes_change_no_calibrated_probability(method, joined, names):
+    y = np.minimum(CLASSES, 2)
+    model = CalibratedClassifierCV(LOGISTIC, method=method, ensemble=joined, cv=3)
+    expected = model.fit(X, y).predict_proba(X)
+    np.testing.assert_array_equal(model.fit(X, names[y]).predict_proba(X), expected)
+    np.testing.assert_array_equal(model.classes_, names)
+    np.testing.assert_array_equal(model.predict(X), names[expected.argmax(axis=1)])
+
+
+@pytest.mark.filterwarnings("ignore:Number of classes in training fold")
+@pytest.mark.parametrize("names", [np.array([5, 6, 8]), np.array(["b", "c", "d"])])
+def test_predictions_of_models_that_lack_a_class_are_calibrated(names):
+    y = names[np.sort(np.minimum(CLASSES, 2))]
+    ours, theirs = (
+        kind(model, ensemble=False, cv=KFold(3)).fit(X, y)
+        for kind, model in (
+            (CalibratedClassifierCV, GaussianNB()),
+            (calibration.CalibratedClassifierCV, naive_bayes.GaussianNB()),
+        )
+    )
+    np.testing.assert_allclose(ours.predict_proba(X), theirs.predict_proba(X), atol=1e-8)
 
 
 AROUND_SEARCHES = {

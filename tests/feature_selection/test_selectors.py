@@ -17,6 +17,8 @@ from sklearn.model_selection import (
     TimeSeriesSplit,
     cross_val_score,
 )
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from gpuml import as_sklearn
 from gpuml._arrays import device_of
@@ -346,3 +348,15 @@ def test_groups_are_for_the_splitter_of_a_sequential_selector(rng):
 
 def torch_or_skip(x):
     return pytest.importorskip("torch").asarray(x)
+
+
+def test_weights_that_no_step_says_anything_about_are_an_error(rng):
+    X, y = rng.normal(size=(30, 3)), rng.normal(size=30)
+    with config_context(enable_metadata_routing=True):
+        for kind, ridge in (
+            (SequentialFeatureSelector, Ridge()),
+            (sk.SequentialFeatureSelector, sk_linear.Ridge()),
+        ):
+            selector = kind(make_pipeline(StandardScaler(), ridge), n_features_to_select=1, cv=3)
+            with pytest.raises(ValueError, match="not explicitly set as requested or not"):
+                selector.fit(X, y, sample_weight=np.ones(30))

@@ -23,7 +23,7 @@ from gpuml.compose import ColumnTransformer
 from gpuml.data import LabelledSplit, row_indices
 from gpuml.decomposition import PCA
 from gpuml.impute import SimpleImputer
-from gpuml.linear_model import LogisticRegression, Ridge
+from gpuml.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from gpuml.model_selection.evaluate import Evaluator
 from gpuml.model_selection.inside import splits_inside
 from gpuml.pipeline import make_pipeline
@@ -486,3 +486,50 @@ def test_a_held_out_part_leaves_no_trace(numbers):
         np.testing.assert_allclose(
             after.best_estimator_.coef_, before[split].best_estimator_.coef_, rtol=1e-9
         )
+
+
+def fails_for_eight_rows(model, X, y):
+    if len(X) == 8:
+        raise ValueError("eight rows")
+    return float(np.mean(model.predict(X) == y))
+
+
+@pytest.mark.parametrize("error_score", ["raise", 0.5, np.nan])
+def test_only_the_outer_score_scores_outer_rows(error_score, rng):
+    """Inner models of outer training sets, some of which lack a class, are scored by the caller."""
+    X, y = rng.normal(size=(24, 3)), (np.arange(24) % 5 == 0) + 1 * (np.arange(24) % 8 == 7)
+    found = {}
+    for module, model in ((ours, RidgeClassifier()), (sk, sk_linear.RidgeClassifier())):
+        how = {"cv": sk.KFold(4), "scoring": fails_for_eight_rows, "error_score": error_score}
+        search = module.GridSearchCV(model, {"alpha": [0.1, 10.0]}, **how)
+        predicted = module.cross_val_predict(search, X, y, cv=sk.KFold(3))
+        with pytest.warns(UserWarning, match="eight rows"):
+            scores = module.cross_val_score(search, X, y, cv=sk.KFold(3))
+        assert np.isnan(scores).all()
+        found[module] = predicted
+    np.testing.assert_array_equal(found[ours], found[sk])
+
+
+@pytest.mark.parametrize("steps", [0, 1])
+def test_the_estimator_of_an_outer_fit_that_failed_is_returned(steps, classes):
+    X, y = classes
+    folds = [(np.flatnonzero(y == 0), np.arange(150)), *sk.KFold(2, shuffle=True).split(X)]
+    search = ours.GridSearchCV(LogisticRegression(), CS, cv=2)
+    whole = make_pipeline(StandardScaler(), search) if steps else search
+    for cv in (folds, folds[::-1]):
+        with pytest.warns(sklearn.exceptions.FitFailedWarning, match="1 fits failed"):
+            found = ours.cross_validate(whole, X, y, cv=cv, return_estimator=True)
+        assert [type(each) for each in found["estimator"]] == [type(whole)] * 3
+        failed = np.isnan(found["test_score"])
+        assert [hasattr(each, "classes_") for each in found["estimator"]] == (~failed).tolist()
+
+
+def test_weights_that_no_pipeline_takes_are_only_the_error_of_its_fits(numbers):
+    X, y = numbers
+    search = ours.GridSearchCV(Ridge(), ALPHAS, scoring=lambda model, X, y: model.score(X, y))
+    whole = make_pipeline(StandardScaler(), search)
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        with pytest.raises(ValueError, match="Pipeline.fit does not accept the sample_weight"):
+            ours.cross_validate(whole, X, y, params={"sample_weight": np.ones(len(y))})
+    assert warned == []

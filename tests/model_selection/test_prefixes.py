@@ -410,7 +410,6 @@ def test_last_steps_that_classify(scoring):
 
 
 @pytest.mark.filterwarnings("ignore:y_pred contains classes:UserWarning")
-@pytest.mark.filterwarnings("ignore:Fitting all candidates together raised ValueError. it has no")
 def test_a_class_that_is_held_out_only():
     X, _ = numbers(p=3)
     y = np.r_[np.arange(60) % 2, np.full(30, 2)]

@@ -341,6 +341,24 @@ def test_a_split_that_lacks_one_of_three_classes_is_fitted_by_itself(name):
         assert score == alone.score(X[held_out], y[held_out])
 
 
+@pytest.mark.parametrize("n_splits", [1, 3])
+@pytest.mark.parametrize("name", ["logistic", "ridge classifier", "scaler, pca, logistic"])
+def test_a_class_that_no_split_trains_on_is_no_error(name, n_splits):
+    """No model alone needs it, so that there is nothing to warn of."""
+    estimator, grid, X, y, _, _ = problem(name)
+    y[:40] = 2
+    cv = [(np.flatnonzero(y < 2), test) for _, test in splits()[:n_splits]]
+    given = {**options(name, scoring="accuracy"), "refit": False}
+    search = GridSearchCV(estimator, grid, cv=cv, **given).fit(X, y)
+    (why,) = search.plan_.reasons
+    assert "it has no row of class 2" in why
+    table = [search.cv_results_[f"split{s}_test_score"] for s in range(n_splits)]
+    for candidate, scores in zip(ParameterGrid(grid), np.stack(table, axis=1), strict=True):
+        alone = clone(estimator).set_params(**candidate)
+        expected = [alone.fit(X[train], y[train]).score(X[test], y[test]) for train, test in cv]
+        np.testing.assert_array_equal(scores, expected)
+
+
 @pytest.mark.parametrize(
     "cv", [KFold(3), StratifiedKFold(3), StratifiedKFold(3, shuffle=True, random_state=0)]
 )
