@@ -93,8 +93,9 @@ def permutation_importance(
     permutations. Scores from sums of residuals (`r2`, mean squared errors) follow, for all
     features, from three sums of those differences over the rows; gpuml evaluates its other batched
     scores for many features at once. This is how it treats gpuml's and scikit-learn's linear
-    models, also behind scalers and PCA. For all other models, scikit-learn does the work for data
-    in CPU memory; rows on a device are permuted and scored there, one feature after the other.
+    models, also behind scalers and PCA. For all other models, and for scores that sums do not give,
+    such as those of rows that lack a class, scikit-learn does the work for data in CPU memory; rows
+    on a device are permuted and scored there, one feature after the other.
 
     Parameters
     ----------
