@@ -389,10 +389,11 @@ def _made_up_row(known, X, n_features):
 
 def _guess(model, method, X):
     """The kind of results from attributes of the model, where no row can be made up."""
-    last = model.steps[-1][1] if hasattr(model, "steps") else None
+    last: Any = model.steps[-1][1] if hasattr(model, "steps") else None
     if method != "inverse_transform" and hasattr(last, "n_features_in_"):  # which takes numbers
         return _result_of_a_row(last, method, da.empty((0, last.n_features_in_)))
-    classes, width = getattr(model, "classes_", None), _guessed_width(model, method)
+    classes: Any = getattr(model, "classes_", None)
+    width = _guessed_width(model, method)
     has_classes = method == "predict" and array_api_compat.is_numpy_array(classes)
     dtype = classes.dtype if has_classes else np.float64
     like = meta_from_array(X) if isinstance(X, da.Array) else np.empty(0)

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from gpuml.model_selection.candidates import GROWN
+from gpuml.model_selection.cut_trees import is_forest
 from gpuml.model_selection.one_fit import OneFit, is_count, is_seed, shallow
 from gpuml.resampling.keys import estimator_key
 
@@ -159,20 +160,31 @@ class Stages:
         return self._last.copy()
 
 
+def uses_threads(estimator: Any) -> bool:
+    """Whether an estimator is an ensemble, whose fits use several threads well."""
+    return is_forest(estimator) or library_of(estimator) is not None
+
+
+def grows_trees(estimator: Any) -> bool:
+    """Whether an estimator is a forest, or a pipeline that ends in one."""
+    steps = getattr(estimator, "steps", None)
+    return is_forest(steps[-1][1] if steps else estimator)
+
+
 @contextmanager
 def fit_threads(model: Any, threads: int | None) -> Iterator[None]:
-    """Limit the threads of an ensemble's fit inside this context; None sets no limit.
+    """Set the threads of an ensemble's fit inside this context; None leaves them.
 
-    Without a limit a fit uses all cores, even beside other fits. A smaller number set by the user
-    stays.
+    Boosters use all cores without a limit, even beside other fits; forests use one. A smaller
+    number set by the user stays, and any that is set for a forest.
     """
     library = library_of(model)
-    name = "" if library is None or threads is None else library.threads
-    if not name:
+    name = "n_jobs" if is_forest(model) else "" if library is None else library.threads
+    if not name or threads is None:
         yield
         return
     given = model.get_params(deep=False).get(name)
-    few = given is not None and 0 < given <= threads
+    few = given is not None and (0 < given <= threads or library is None)
     model.set_params(**({} if few else {name: threads}))
     try:
         yield

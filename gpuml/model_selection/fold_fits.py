@@ -19,6 +19,7 @@ from gpuml._settings.config import config_context, get_config
 from gpuml._settings.progress import Ticks
 from gpuml.data import AnySplit
 from gpuml.extending import AffineStep
+from gpuml.model_selection.boosters import grows_trees, uses_threads
 from gpuml.model_selection.candidates import (
     BY_METHOD,
     KERNELS,
@@ -172,12 +173,14 @@ def fit_splits(
     """
     n_splits, ticks = len(rows.splits), _Ends(advance, note)
     fit = fit_fold if _in_this_process(parallel) else _fit_elsewhere
-    order = chunk_order(estimator, params)
-    chunks = [[order[i] for i in chunk] for chunk in _chunks(len(params), n_splits, parallel)]
+    n_jobs = effective_n_jobs(parallel.n_jobs)
+    chunks = _chunks(estimator, params, max(1, -(-n_jobs // n_splits)))
     missing = [
         (s, [c for c in chunk if (c, s) not in known]) for s in range(n_splits) for chunk in chunks
     ]
     work = [(s, chunk) for s, chunk in missing if chunk]
+    # Forests use no more cores than processes would.
+    n_cores = n_jobs if grows_trees(estimator) else cpu_count()
     n_done = len(known)
     ticks.up_to(n_done)
     before = None if grown is None else grown.before(estimator, params, n_splits)
@@ -186,9 +189,9 @@ def fit_splits(
             rows.task,
             on_end=ticks,
             grown=None if before is None else before[s],
-            threads=threads_of_each(effective_n_jobs(parallel.n_jobs)),
+            threads=threads,
         )
-        for s in range(n_splits)
+        for (s, _), threads in zip(work, threads_of_each(len(work), n_jobs, n_cores), strict=True)
     ]
     settings = {**get_config(), "progress": False}  # one progress bar is enough
 
@@ -197,9 +200,9 @@ def fit_splits(
 
     done = parallel(
         delayed(fit)(
-            estimator, rows.X, rows.y, rows.splits[s], candidates_of(s, chunk), tasks[s], settings
+            estimator, rows.X, rows.y, rows.splits[s], candidates_of(s, chunk), task, settings
         )
-        for s, chunk in work
+        for (s, chunk), task in zip(work, tasks, strict=True)
     )
     table = [[known.get((c, s), {}) for s in range(n_splits)] for c in range(len(params))]
     told: set[Warned] = set()
@@ -262,16 +265,30 @@ def workers_for(
     return parallel, rows.route
 
 
-def _chunks(n_candidates, n_splits, parallel):
-    """Chunks of candidates per split: all of them, or fewer if workers would be idle."""
-    n_jobs = effective_n_jobs(parallel.n_jobs)
-    per_split = min(n_candidates, max(1, -(-n_jobs // n_splits)))
-    return [list(part) for part in np.array_split(np.arange(n_candidates), per_split)]
+def _chunks(estimator, params, most):
+    """Candidates of each call for a split: all of them, or fewer if workers would be idle.
+
+    Ensembles whose fits use several threads are not read off more than one fit for this.
+    """
+    if uses_threads(estimator) and most > 1:
+        units = families(estimator, params)
+    else:
+        units = [[position] for position in chunk_order(estimator, params)]
+    parts = np.array_split(np.arange(len(units)), min(len(units), most))
+    return [[position for i in part for position in units[i]] for part in parts]
 
 
-def threads_of_each(n_jobs: int) -> int | None:
-    """Threads for each of several parallel fits, so that they share the cores; None for one fit."""
-    return None if n_jobs < 2 else max(1, cpu_count() // n_jobs)
+def threads_of_each(n_fits: int, n_jobs: int, n_cores: int) -> list[int | None]:
+    """Threads for each of some fits, of which `n_jobs` run in parallel: they share the cores.
+
+    Those that are left at the end share them too. None for fits in turn.
+    """
+    if n_jobs < 2:
+        return [None] * n_fits
+    at_once = min(n_jobs, max(1, n_fits))
+    left = n_fits % at_once
+    rounds = [at_once] * (n_fits - left) + [left] * left
+    return [max(1, n_cores // n) for n in rounds]
 
 
 def chunk_order(estimator: Any, params: Sequence[Mapping[str, Any]]) -> list[int]:

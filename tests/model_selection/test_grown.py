@@ -19,7 +19,7 @@ from gpuml.model_selection import (
     grown,
 )
 from gpuml.model_selection.boosters import fit_threads, library_of
-from gpuml.model_selection.candidates import CONTINUED
+from gpuml.model_selection.candidates import CONTINUED, GROWN
 from gpuml.model_selection.fold_fits import threads_of_each
 from gpuml.model_selection.grown import grow, why_rounds_anew
 from tests.boosting import catboost, lightgbm, xgboost
@@ -240,9 +240,39 @@ def test_hyperband_goes_on(case, monkeypatch):
 # ---------------------------------------------------------------- threads
 
 
-def test_cores_are_divided(monkeypatch):
-    monkeypatch.setattr("gpuml.model_selection.fold_fits.cpu_count", lambda: 8)
-    assert [threads_of_each(n) for n in (1, 2, 3, 16)] == [None, 4, 2, 1]
+def test_cores_are_divided():
+    assert threads_of_each(3, 1, 8) == [None] * 3
+    assert threads_of_each(4, 2, 8) == [4] * 4
+    assert threads_of_each(5, 2, 8) == [4, 4, 4, 4, 8]
+    assert threads_of_each(5, 3, 8) == [2, 2, 2, 4, 4]
+    assert threads_of_each(5, 16, 8) == [1] * 5
+    assert threads_of_each(2, 16, 8) == [4] * 2
+    assert threads_of_each(0, 16, 8) == []
+
+
+@pytest.mark.parametrize("given", [None, 1, -1])
+def test_a_forest_uses_cores_that_are_free(given):
+    model = ensemble.RandomForestRegressor(n_estimators=4, n_jobs=given)
+    with fit_threads(model, 2):
+        assert model.n_jobs == (2 if given is None else given)
+    assert model.n_jobs == given
+
+
+@pytest.mark.parametrize("n_jobs", [2, 6])
+def test_forests_in_parallel_are_those_in_turn(n_jobs):
+    """Trees that candidates share are grown once for each split, with as many threads as there are.
+
+    Each family of candidates stays together, also if there are fewer splits than jobs.
+    """
+    model = ensemble.RandomForestRegressor(random_state=0)
+    grid = {"n_estimators": [2, 5], "max_features": [1, 3]}
+    options = {"cv": 3, "refit": False}
+    one = GridSearchCV(model, grid, **options).fit(X, NUMBERS)
+    several = GridSearchCV(model, grid, n_jobs=n_jobs, **options).fit(X, NUMBERS)
+    np.testing.assert_array_equal(
+        one.cv_results_["mean_test_score"], several.cv_results_["mean_test_score"]
+    )
+    assert GROWN in str(several.plan_)
 
 
 def test_loops_of_openmp_are_bounded():
