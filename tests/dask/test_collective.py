@@ -853,7 +853,7 @@ def test_gpus_sum_together_and_survive_a_loss():
     if cupy.cuda.runtime.getDeviceCount() < 2:
         pytest.skip("needs two GPUs")
     dask_cuda = pytest.importorskip("dask_cuda")
-    with dask_cuda.LocalCUDACluster(dashboard_address=None) as cluster, Client(cluster) as client:
+    with dask_cuda.LocalCUDACluster(dashboard_address=":0") as cluster, Client(cluster) as client:
         collective = collective_of(client)
         n_workers = len(client.nthreads())
         results = []

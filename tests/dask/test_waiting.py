@@ -451,7 +451,7 @@ from gpuml_dask.sums.collective import Collective
 from tests.dask.test_waiting import adaptive_search, made_rows, search, search_by_rows
 
 if __name__ == "__main__":
-    with LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster:
+    with LocalCluster(n_workers=1, processes=False, dashboard_address=":0") as cluster:
         with Client(cluster) as client:
             client.submit(abs, 1).result()
         before = set(threading.enumerate())

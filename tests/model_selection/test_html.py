@@ -236,7 +236,7 @@ def test_plans_are_equal_whatever_they_cost(rows):
 
 
 def test_of_a_cluster_nobody_knows_here_what_was_moved(rows):
-    with Client(processes=False, dashboard_address=None, n_workers=1) as client:
+    with Client(processes=False, dashboard_address=":0", n_workers=1) as client:
         search = gpuml_dask.GridSearchCV(Ridge(), {"alpha": ALPHAS}, client=client).fit(*rows)
     assert search.plan_.bytes_to_host is None
     html = html_of(search)
