@@ -291,11 +291,12 @@ class Evaluator:
     def _told(self, error):
         """The refusal for an error. Warn at once if it hardly comes from rows or parameters."""
         text = str(error) if type(error) is NotTogether else raised_words(error)
-        told = not isinstance(error, REFUSALS)
+        # Models without a method that a scorer needs raise an AttributeError; so do single fits.
+        told = not isinstance(error, (*REFUSALS, AttributeError))
         if told:
             warnings.warn(
-                f"Fitting all candidates together raised {text}. They are fitted one by one, which "
-                "takes longer.",
+                f"Fitting all candidates together raised {text.rstrip('.')}. They are fitted one "
+                "by one, which takes longer.",
                 RuntimeWarning,
                 stacklevel=level_of_user(),
             )

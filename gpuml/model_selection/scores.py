@@ -116,6 +116,9 @@ def model_scores(job: Job, estimator: Any, group: Group, stack: Stack) -> ScoreM
     def score(candidate: int, split: int, part: str, scorer: Any) -> Any:
         params = {**group.shared, **group.varying[candidate]}
         model = estimator.multifit_model(params, stack.pick(candidate, split))
+        if isinstance(job.task.scorer, _MultimetricScorer):
+            # An AttributeError, whatever `error_score` is, if several need a method that it lacks.
+            job.task.scorer._use_cache(model)
         rows = getattr(job.splits[split], part)
         weight = job.task.score_params.get("sample_weight")
         weighted = weight is not None and _takes_weights(scorer)

@@ -4,10 +4,13 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn import linear_model
+from sklearn import model_selection as theirs
 from sklearn.base import BaseEstimator, TransformerMixin, is_classifier
 from sklearn.exceptions import FitFailedWarning
 from sklearn.preprocessing import PolynomialFeatures
 
+from gpuml import model_selection as ours
 from gpuml.cross_decomposition import PLSRegression
 from gpuml.discriminant_analysis import LinearDiscriminantAnalysis
 from gpuml.linear_model import (
@@ -178,6 +181,55 @@ def test_parameters_that_do_not_go_together_are_the_candidates_affair(rng):
     with pytest.warns(FitFailedWarning, match="3 fits failed out of a total of 12") as warned:
         search.fit(X, y > 0)
     assert not [each for each in warned if "together raised" in str(each.message)]
+
+
+ASKED = [
+    "neg_log_loss",
+    ["neg_log_loss"],
+    ["neg_log_loss", "f1"],
+    ["f1", "neg_log_loss"],
+    {"a": "neg_log_loss", "b": "neg_brier_score"},
+    {"a": "neg_log_loss", "b": lambda model, X, y: 1.0},
+]
+
+
+@pytest.mark.parametrize("scoring", ASKED, ids=str)
+@pytest.mark.parametrize("error_score", [FAILED, np.nan, "raise"])
+def test_a_method_that_a_model_lacks_is_the_error_that_it_is_in_sklearn(rng, scoring, error_score):
+    """A failed score of one scorer, but of several an AttributeError."""
+    X, y = rows(rng)
+    options = {"scoring": scoring, "cv": 3, "error_score": error_score}
+    found = [
+        outcome(of, model, work, X, y > 0, options)
+        for of, model in ((ours, RidgeClassifier()), (theirs, linear_model.RidgeClassifier()))
+        for work in ("search", "cross_validate")
+    ]
+    assert found[:2] == found[2:]
+
+
+def outcome(of, model, work, X, y, options):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Scoring failed", UserWarning)
+        warnings.filterwarnings("ignore", "One or more of the test scores", UserWarning)
+        try:
+            if work == "search":
+                grid = of.GridSearchCV(model, {"alpha": [1.0, 2.0]}, refit=False, **options)
+                found = grid.fit(X, y).cv_results_
+            else:
+                found = of.cross_validate(model, X, y, **options)
+        except AttributeError as error:
+            return str(error)
+    return str({n: list(v) for n, v in found.items() if "test_" in n and "rank" not in n})
+
+
+def test_an_inner_search_whose_model_lacks_a_method_fails_as_in_sklearn(rng):
+    X, y = rows(rng)
+    options = {"scoring": "neg_log_loss", "error_score": "raise"}
+    search = GridSearchCV(RidgeClassifier(), {"alpha": [1.0, 2.0]}, **options)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with pytest.raises(ValueError, match="AttributeError: RidgeClassifier has none of the"):
+            cross_val_score(search, X, y > 0)
 
 
 def test_halving_goes_on(rng):
