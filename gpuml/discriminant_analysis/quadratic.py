@@ -247,18 +247,18 @@ class QuadraticDiscriminantAnalysis(Posterior, sk.QuadraticDiscriminantAnalysis)
         )
 
     def _not_full(self, c, labels, count, vectors):
-        which = f"of class {c if labels is None else labels[c]}"
+        which = f"class {c if labels is None else labels[c]}"
         n_rows, n_features = int(count[c]), vectors.shape[-1]
         if self.solver == "svd" and n_rows <= n_features:
             return (
-                f"The covariance matrix {which} is not full rank. When using `solver='svd'` the "
+                f"The covariance matrix of {which} is not full rank. When using `solver='svd'` the "
                 f"number of samples in each class should be more than the number of features, but "
-                f"this one has {n_rows} samples and {n_features} features. Try using "
+                f"{which} has {n_rows} samples and {n_features} features. Try using "
                 "`solver='eigen'` and setting the parameter `shrinkage` for regularization."
             )
         name = "shrinkage" if self.solver == "eigen" else "reg_param"
         return (
-            f"The covariance matrix {which} is not full rank. Increase the value of `{name}` to "
+            f"The covariance matrix of {which} is not full rank. Increase the value of `{name}` to "
             "reduce the collinearity."
         )
 

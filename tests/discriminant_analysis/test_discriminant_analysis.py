@@ -195,6 +195,17 @@ def test_wrong_parameters_are_errors_and_nothing_is_left_behind(model, error, wo
     assert not [name for name in vars(model) if name.endswith("_")]
 
 
+@pytest.mark.parametrize("solver", ["svd", "eigen"])
+def test_a_class_of_too_few_rows_is_named_as_in_sklearn(rng, solver):
+    X, y = rng.normal(size=(35, 20)), np.array(["few"] * 15 + ["more"] * 20)
+    said = []
+    for kind in (QuadraticDiscriminantAnalysis, sk.QuadraticDiscriminantAnalysis):
+        with pytest.raises(np.linalg.LinAlgError, match="class few") as raised:
+            kind(solver=solver).fit(X, y)
+        said.append(str(raised.value))
+    assert said[0] == said[1]
+
+
 def test_one_class_and_one_row_of_a_class_are_errors(rng):
     X, y = classes(rng)
     for model in (LinearDiscriminantAnalysis(), QuadraticDiscriminantAnalysis()):
