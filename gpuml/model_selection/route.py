@@ -362,8 +362,10 @@ def _last_step_scores(estimator: Any, task: Task) -> bool:
 
     Parameters that no step requests are an error, which each single fit raises.
     """
-    own = isinstance(task.scorer, _PassthroughScorer) and isinstance(estimator, Pipeline)
-    if not (own and _routing_enabled()):
+    scorer = task.scorer
+    scorers = scorer._scorers.values() if isinstance(scorer, _MultimetricScorer) else [scorer]
+    own = any(isinstance(each, _PassthroughScorer) for each in scorers)
+    if not (own and isinstance(estimator, Pipeline) and _routing_enabled()):
         return True
     try:
         # `Pipeline.score` requests weights even if there are none.

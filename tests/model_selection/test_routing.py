@@ -12,6 +12,7 @@ import sklearn.model_selection as sk
 import sklearn.pipeline
 import sklearn.preprocessing
 
+from gpuml import model_selection
 from gpuml.linear_model import LogisticRegression, Ridge
 from gpuml.metrics import get_scorer
 from gpuml.model_selection import GridSearchCV, cross_validate
@@ -163,6 +164,25 @@ def test_cross_validation_too(rows, in_pipeline, fit, score, scoring):
 
     for error_score in (np.nan, "raise"):
         check_same(scores, error_score)
+
+
+@pytest.mark.parametrize("function", ["cross_validate", "cross_val_score"])
+@pytest.mark.parametrize("score", REQUESTS)
+@pytest.mark.parametrize("scaled", REQUESTS)
+def test_a_pipeline_scores_itself_alike_wherever_it_is_asked(rows, scaled, score, function):
+    """Where no step requests the weights of scores, `score` of a pipeline is an error."""
+    X, y, w = rows
+
+    def scores(of):
+        model = make_estimator(of, "Ridge", True, True, score)
+        if scaled is not None:
+            model[0].set_fit_request(sample_weight=scaled)
+        found = getattr(sk if of is THEIRS else model_selection, function)(
+            model, X, y, cv=3, params={"sample_weight": w}
+        )
+        return found if isinstance(found, dict) else {"score": found}
+
+    check_same(scores)
 
 
 @pytest.mark.parametrize("error_score", [np.nan, "raise"])
