@@ -3,6 +3,7 @@
 from typing import Any, Self
 
 from sklearn import model_selection as sk
+from sklearn.utils.multiclass import type_of_target
 
 from gpuml._arrays import as_array, is_foreign
 from gpuml._persistence.travel import Travels
@@ -197,7 +198,9 @@ class TunedThresholdClassifierCV(_Threshold, sk.TunedThresholdClassifierCV):
         cv: Any = self.cv
         if isinstance(cv, float) and 0 < cv < 1:
             cv = sk.StratifiedShuffleSplit(1, test_size=cv, random_state=self.random_state)
-        given = fit_params_of(self, self.estimator, None, params)
+        # For other targets, scikit-learn's `fit` raises before it routes anything.
+        binary = type_of_target(y, input_name="y") == "binary"
+        given = fit_params_of(self, self.estimator, None, params) if binary else {}
         rehearsed = Rehearsed(self.estimator, X, y, cv, given, self.n_jobs)
         changes = {
             "estimator": stand_in(self.estimator, X, rehearsed),
