@@ -89,7 +89,7 @@ OF_SCIKIT_LEARN = {
     "sklearn.gaussian_process.kernels.Kernel": "_check_bounds_params",
     "sklearn.impute.SimpleImputer": "_fit_indicator",
     "sklearn.linear_model.PoissonRegressor": "_get_loss",
-    "sklearn.metrics._scorer._MultimetricScorer": "_raise_exc _scorers",
+    "sklearn.metrics._scorer._MultimetricScorer": "_raise_exc _scorers _use_cache",
     "sklearn.metrics._scorer._Scorer": ("_accept_sample_weight _response_method _score_func _sign"),
     "sklearn.mixture.GaussianMixture": (
         "_print_verbose_msg_init_beg _print_verbose_msg_init_end _print_verbose_msg_iter_end"
