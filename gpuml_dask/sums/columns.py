@@ -99,17 +99,14 @@ def imputed(imputer: Any, holders: TaskHolders, table: Table) -> Any:
     """An imputer, fitted to a few rows with and without a value in each column."""
     if callable(imputer.strategy):
         raise NeedsAllRows("A function of the user's is given all values.")
-    missing_values, numbers = imputer.missing_values, imputer.strategy in ("mean", "median")
-    mask = partial(_missing, missing_values=missing_values, numbers=numbers)
-    few = holders.total(_few, mask, combine=partial(_fewer, mask))
-    imputer.fit(few)  # says what is wrong with the rows
-    found = imputer.statistics_
+    few = holders.total(_few, imputer, combine=partial(_fewer, imputer))
+    found = imputer.fit(few).statistics_  # or it says what is wrong with the rows
     if imputer.strategy == "most_frequent":
         dtype = object if blocks.is_frame(few) else few.dtype
         for j, (values, counts) in enumerate(holders.total(_counts, combine=merged)):
             _set_mode(imputer, j, values, counts, dtype)
     elif imputer.strategy != "constant":
-        numbers = _floats(holders, table)[0].map(_with_mask, missing_values)
+        numbers = _floats(holders, table)[0].map(_with_mask, imputer)
         seen, statistic = (_means if imputer.strategy == "mean" else _medians)(numbers)
         imputer.statistics_ = np.where(seen > 0, statistic, found).astype(found.dtype)
     return imputer
@@ -120,7 +117,7 @@ def _set_mode(imputer, j, values, counts, dtype):
     if not isinstance(values.dtype, np.dtype):
         values = values.astype(object).where(values.notna(), np.nan)
     column = values.to_numpy()[:, None].astype(dtype)
-    there = ~_missing(column, imputer.missing_values)[:, 0]
+    there = ~_missing(column, imputer)[:, 0]
     if there.any():
         # The class itself chooses one of those that are equally frequent.
         often = column[there & (counts == counts[there].max())]
@@ -132,10 +129,9 @@ def _set_mode(imputer, j, values, counts, dtype):
 def scaled(scaler: Any, holders: TaskHolders, table: Table) -> Any:
     """A scaler by quantiles, from those of all rows."""
     numbers, dtype = _floats(holders, table)
-    mask = partial(_missing, missing_values=np.nan)
-    few = numbers.total(_few, mask, combine=partial(_fewer, mask))
+    few = numbers.total(_few, scaler, combine=partial(_fewer, scaler))
     scaler.fit(named(few, table.columns_names))  # says what is wrong with the rows
-    seen, quantiles = _quantiles(numbers.map(_with_mask, np.nan))
+    seen, quantiles = _quantiles(numbers.map(_with_mask, scaler))
     scaler._fit_quantiles(quantiles, seen)
     if scaler.with_centering:
         scaler.center_ = scaler.center_.astype(dtype)
@@ -155,10 +151,10 @@ def _as_floats(block, dtype):
     return blocks.as_rows(_plain(block), dtype)
 
 
-def _few(block, mask):
+def _few(block, step):
     """A few rows of a block in CPU memory; of each column one value, and one missing value."""
     block = _plain(block)
-    missing = mask(block)
+    missing = _missing(block, step, getattr(step, "strategy", None) in ("mean", "median"))
     xp = array_namespace(missing)
     masks = [xp.astype(mask, xp.int8) for mask in (missing, ~missing)]
     first = np.unique([blocks.host_copy(xp.argmax(mask, axis=0)) for mask in masks])
@@ -168,23 +164,28 @@ def _few(block, mask):
     return rows.to_pandas() if hasattr(rows, "to_pandas") else rows
 
 
-def _fewer(mask, some, others):
-    return _few(blocks.join(some, others), mask)
+def _fewer(step, some, others):
+    return _few(blocks.join(some, others), step)
 
 
-def _missing(X, missing_values, numbers=False):
-    """Mask (n, p) of what stands for missing values; `numbers` are wanted."""
+def _missing(X, step, numbers=False):
+    """Mask (n, p) of what is a missing value to an imputer or scaler; `numbers` are wanted."""
+    missing_values = getattr(step, "missing_values", np.nan)
     if numbers:
         with suppress(ValueError):  # of text, of which the class says what is wrong
             X = blocks.as_rows(X, np.float64)
     if is_pandas_na(missing_values) and not hasattr(X, "__cuda_array_interface__"):
         return holes_of(X)
-    step = MissingIndicator(missing_values=missing_values, features="all", sparse=False)
-    return step.fit_transform(X)
+    indicator = MissingIndicator(missing_values=missing_values, features="all", sparse=False)
+    try:
+        return indicator.fit_transform(X)
+    except ValueError:
+        clone(step).fit(X)  # says what is wrong with the rows
+        raise
 
 
-def _with_mask(X, missing_values):
-    return X, ~_missing(X, missing_values)
+def _with_mask(X, step):
+    return X, ~_missing(X, step)
 
 
 def _means(numbers):

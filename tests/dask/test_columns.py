@@ -213,13 +213,18 @@ def of_text(X):
     return np.where(np.isnan(X), "x", "y").astype(object)
 
 
+def of_text_and_nan(X):
+    return np.where(np.isnan(X), np.nan, of_text(X))
+
+
 @ON_ONE_WORKER
 @pytest.mark.parametrize(
     ("model", "change", "error"),
     [
         (SimpleImputer(), of_infinity, "infinity"),
         (SimpleImputer(strategy="median"), lambda X: X[:, 0], "Expected 2D array"),
-        (SimpleImputer(missing_values=-1), lambda X: X, "contains NaN"),
+        (SimpleImputer(missing_values=-1), lambda X: X, "contains NaN.\nSimpleImputer does not"),
+        (SimpleImputer(missing_values=-1), of_text_and_nan, "Cannot use mean strategy with non"),
         (SimpleImputer(strategy="mean"), of_text, "non-numeric"),
         (SimpleImputer(strategy="most"), lambda X: X, "'strategy' parameter"),
         (RobustScaler(quantile_range=(90.0, 10.0)), lambda X: X, "Invalid quantile range"),
@@ -230,7 +235,17 @@ def of_text(X):
         (SimpleImputer(), lambda X: X.astype(complex), "Complex data not supported"),
     ],
     ids=[
-        *("infinity", "one axis", "nan", "text", "parameter", "range", "unknown", "no features"),
+        *(
+            "infinity",
+            "one axis",
+            "nan",
+            "text and nan",
+            "text",
+            "parameter",
+            "range",
+            "unknown",
+            "no features",
+        ),
         *("complex codes", "complex quantiles", "complex sums"),
     ],
 )
