@@ -178,7 +178,8 @@ def _foreign_rows(x):
 
         return cupy.asarray(x)
     if hasattr(x, "to_numpy"):  # a series of pandas or polars
-        return x.to_numpy()
+        nullable = not isinstance(x.dtype, np.dtype) and _kind(x.dtype) in ("f", "i", "u", "b")
+        return x.to_numpy(np.float64, na_value=np.nan) if nullable else x.to_numpy()
     if hasattr(x, "__array_namespace__") and hasattr(x, "to_device"):  # of the array standard
         info = x.__array_namespace__().__array_namespace_info__()
         return np.asarray(x.to_device(info.default_device()))

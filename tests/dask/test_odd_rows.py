@@ -123,6 +123,10 @@ FRAMES_OF_LABELS = {
     "integers": lambda y: y * 7 - 3,
     "booleans": lambda y: y > 0,
     "categories of integers": lambda y: pd.Categorical(y),
+    "nullable integers": lambda y: pd.array(y, dtype="Int64"),
+    "nullable booleans": lambda y: pd.array(y > 0, dtype="boolean"),
+    "nullable floats": lambda y: pd.array(y, dtype="Float32"),
+    "integers of Arrow": lambda y: pd.array(y, dtype="int8[pyarrow]"),
 }
 
 
@@ -138,6 +142,16 @@ def test_labels_in_a_frame_of_one_column_stay_what_they_are(client, rows, labels
         np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-5)
         np.testing.assert_array_equal(model.predict(in_chunks(X)).compute(), expected.predict(X))
         assert model.score(in_chunks(X), there) == expected.score(X, y)
+
+
+@pytest.mark.parametrize("labels", FRAMES_OF_LABELS.values(), ids=FRAMES_OF_LABELS)
+def test_labels_in_a_series_have_the_dtype_that_they_have_on_one_device(client, rows, labels):
+    X, y = rows[0], pd.Series(labels((rows[1] > 0).astype(int)))
+    expected = one_device.LogisticRegression().fit(X, y)
+    for there in (in_chunks(y), y):
+        model = linear_model.LogisticRegression().fit(in_chunks(X), there)
+        assert list(model.classes_) == list(expected.classes_)
+        assert model.classes_.dtype == expected.classes_.dtype
 
 
 @pytest.mark.filterwarnings("ignore:A column-vector y was passed")
