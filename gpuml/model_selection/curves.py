@@ -28,7 +28,7 @@ from gpuml.model_selection.evaluate import Evaluator, Job
 from gpuml.model_selection.inside import rows_within
 from gpuml.model_selection.one_by_one import Part, params_of, score_model
 from gpuml.model_selection.trainers import with_classes
-from gpuml.model_selection.validation import check_one_score, job_of
+from gpuml.model_selection.validation import check_one_score, evaluate, job_of
 
 # Shares of a training set; scikit-learn's default.
 SHARES = np.linspace(0.1, 1.0, 5)
@@ -123,8 +123,9 @@ def validation_curve(
         return_train_score=True,
         error_score=error_score,
         verbose=verbose,
+        lazily=True,
     )
-    results = Evaluator(job).evaluate([{param_name: value} for value in param_range])
+    results = evaluate(job, [{param_name: value} for value in param_range])
     try:
         _warn_or_raise_about_fit_failures(results, error_score)
     except ValueError as error:  # all fail, and the curve is one of `error_score`

@@ -14,7 +14,8 @@ from gpuml.protocol import Group
 class Job:
     """A search problem: an unfitted estimator, the user's rows, their splits, and the rest.
 
-    `outside` says which splits are inside the training rows of others.
+    `outside` says which splits are inside the training rows of others. `estimators` are those of
+    the splits, if these have estimators of their own.
     """
 
     estimator: Any
@@ -25,6 +26,7 @@ class Job:
     n_jobs: int | None = None
     pre_dispatch: Any = "2*n_jobs"
     outside: Outside | None = None
+    estimators: Sequence[Any] = ()
 
 
 @dataclass(frozen=True)

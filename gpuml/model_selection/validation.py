@@ -1,6 +1,7 @@
 """Cross-validation of one estimator: a search over a single candidate."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -131,6 +132,7 @@ def cross_validate(
         error_score=error_score,
         verbose=verbose,
         return_estimator=return_estimator,
+        lazily=not return_indices,
     )
     if callable(scoring):
         _insert_error_scores(results, error_score)
@@ -197,6 +199,7 @@ def cross_val_score(
         return_train_score=False,
         error_score=error_score,
         verbose=verbose,
+        lazily=True,
     )
     return _collect(results, splits, return_indices=False)["test_score"]
 
@@ -204,9 +207,20 @@ def cross_val_score(
 def _results(estimator, X, y, scorers, **options):
     """Results of all splits, and the splits."""
     job = job_of(estimator, X, y, scorers, "cross_validate", **options)
-    results = evaluator_of(job).evaluate([{}])
+    results = evaluate(job, [{}])
     _warn_or_raise_about_fit_failures(results, options["error_score"])
     return results, job.splits
+
+
+def evaluate(job: Job, candidates: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Results by candidate and split, of the estimators that the splits have if they have any."""
+    if not job.estimators:
+        return evaluator_of(job).evaluate(candidates)
+    of_splits = [
+        evaluator_of(replace(job, estimator=own, splits=[split])).evaluate(candidates)
+        for own, split in zip(job.estimators, job.splits, strict=True)
+    ]
+    return [result for of_candidate in zip(*of_splits, strict=True) for result in of_candidate]
 
 
 def check_one_score(results: Sequence[Mapping[str, Any]]) -> None:
@@ -233,11 +247,13 @@ def job_of(
     n_jobs: int | None = None,
     pre_dispatch: Any = "2*n_jobs",
     method: str = "fit",
+    lazily: bool = False,
     **task: Any,
 ) -> Job:
     """The job of the function `owner`; see `Task` for the task.
 
-    Models are given `params` by `method`.
+    Models are given `params` by `method`. `lazily` says that scikit-learn's function copies the
+    estimator for one split before it makes the next.
 
     Raises
     ------
@@ -256,7 +272,9 @@ def job_of(
     params = {name: as_array(value) for name, value in params.items()}
     cv = check_splitter(cv, y, classifier=is_classifier(estimator))
     routed = _route(estimator, cv, scorers, params, groups, owner, method)
-    splits = split_rows(cv, X, y, _num_samples(X), **routed.splitter.split)
+    noting = _Noting(cv, estimator)
+    source = noting if lazily and _share_generator(estimator, cv) else cv
+    splits = split_rows(source, X, y, _num_samples(X), **routed.splitter.split)
     if not splits:
         raise ValueError(f"cv={cv!r} gives no splits.")
     made = Task(
@@ -265,7 +283,27 @@ def job_of(
         score_params=dict(routed.scorer.score),
         **task,
     )
-    return Job(clone(estimator), X, y, splits, made, n_jobs, pre_dispatch)
+    own = tuple(noting.clones)
+    return Job(clone(estimator), X, y, splits, made, n_jobs, pre_dispatch, estimators=own)
+
+
+def _share_generator(estimator, cv):
+    """Whether a splitter that draws changes the state with which the estimator is copied."""
+    random = getattr(cv, "random_state", None)
+    is_generator = isinstance(random, np.random.RandomState) and hasattr(estimator, "get_params")
+    return is_generator and any(value is random for value in estimator.get_params().values())
+
+
+class _Noting:
+    """A splitter that copies an estimator after each split."""
+
+    def __init__(self, cv, estimator):
+        self.cv, self.estimator, self.clones = cv, estimator, []
+
+    def split(self, X, y=None, **params):
+        for pair in self.cv.split(X, y, **params):
+            self.clones.append(clone(self.estimator))
+            yield pair
 
 
 def _route(

@@ -1,5 +1,7 @@
 """Curves, predictions of held-out rows and permutation tests are scikit-learn's, many at a time."""
 
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -282,7 +284,23 @@ def test_splits_that_depend_on_labels_are_those_of_the_permuted_ones(cv):
     np.testing.assert_allclose(found[0], expected[0])
 
 
+def scores_and_models(module, tree, cv, _, X, y, **options):
+    found = module.cross_validate(tree, X, y, cv=cv, return_estimator=True, **options)
+    return found["test_score"], *(model.predict(X) for model in found["estimator"])
+
+
 DRAWING = {
+    "validation": scores_and_models,
+    "validation with indices": partial(scores_and_models, return_indices=True),
+    "scores of a pipeline": lambda module, tree, cv, _, X, y: (
+        module.cross_val_score(make_pipeline(StandardScaler(), tree), X, y, cv=cv),
+    ),
+    "predictions": lambda module, tree, cv, _, X, y: (
+        module.cross_val_predict(tree, X, y, cv=cv) if cv.get_n_splits() == 3 else np.zeros(1),
+    ),
+    "validation curve": lambda module, tree, cv, _, X, y: module.validation_curve(
+        tree, X, y, param_name="max_depth", param_range=[2, 5], cv=cv
+    ),
     "grid": lambda module, tree, cv, _, X, y: module.GridSearchCV(
         tree, {"max_depth": [2, 5]}, cv=cv
     ).fit(X, y),
@@ -298,8 +316,18 @@ DRAWING = {
 }
 
 
+# Some draw all splits at once, others one after the other.
+SHUFFLING = {
+    "KFold": partial(sk.KFold, 3, shuffle=True),
+    "StratifiedKFold": partial(sk.StratifiedKFold, 3, shuffle=True),
+    "RepeatedKFold": partial(sk.RepeatedKFold, n_splits=2, n_repeats=2),
+    "ShuffleSplit": partial(sk.ShuffleSplit, 4),
+    "StratifiedShuffleSplit": partial(sk.StratifiedShuffleSplit, 4),
+}
+
+
 @pytest.mark.parametrize("together", [False, True], ids=["apart", "shared"])
-@pytest.mark.parametrize("kind", [sk.KFold, sk.StratifiedKFold])
+@pytest.mark.parametrize("kind", SHUFFLING.values(), ids=SHUFFLING)
 @pytest.mark.parametrize("name", DRAWING)
 def test_generators_are_drawn_from_in_scikit_learns_order(name, kind, together):
     X, y = load_iris(return_X_y=True)
@@ -308,7 +336,7 @@ def test_generators_are_drawn_from_in_scikit_learns_order(name, kind, together):
         own = [np.random.RandomState(seed) for seed in (3, 4, 5)]
         own = [own[0]] * 3 if together else own
         tree = DecisionTreeRegressor(max_features=1, random_state=own[0])
-        said = DRAWING[name](module, tree, kind(3, shuffle=True, random_state=own[1]), own[2], X, y)
+        said = DRAWING[name](module, tree, kind(random_state=own[1]), own[2], X, y)
         if not isinstance(said, tuple):
             said = said.cv_results_["mean_test_score"], said.predict(X)
         found.append([*said, *(generator.random_sample() for generator in own)])
