@@ -1,6 +1,7 @@
 """Probabilities calibrated on held-out rows, with the models of all splits fitted together."""
 
 from copy import copy
+from functools import partial
 from typing import Any, Self
 
 from sklearn import calibration as sk
@@ -132,7 +133,8 @@ class CalibratedClassifierCV(ScoredByAccuracy, Travels, sk.CalibratedClassifierC
             X,
             y if names else labels,
             self.cv,
-            fit_params_of(self, estimator, sample_weight, fit_params),
+            # After the checks of scikit-learn's `fit`, which come before its routing.
+            partial(fit_params_of, self, estimator, sample_weight, fit_params),
             self.n_jobs,
         )
         changes = {

@@ -3,7 +3,7 @@
 See `gpuml.model_selection.parts`.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from copy import copy
 from functools import cached_property
 from numbers import Integral
@@ -35,8 +35,8 @@ class Rehearsed:
         A `FrozenEstimator` is the model of all training parts.
     X, y : array-like
     cv : int, splitter, iterable or None
-    params : dict
-        Parameters of the fits.
+    params : dict, or function that returns it
+        Parameters of the fits. A function is called when the models are fitted.
     n_jobs : int or None
     classifier : bool
         Whether to stratify folds by labels.
@@ -53,7 +53,7 @@ class Rehearsed:
         X: Any,
         y: Any,
         cv: Any,
-        params: Mapping[str, Any],
+        params: Mapping[str, Any] | Callable[[], Mapping[str, Any]],
         n_jobs: int | None = None,
         *,
         classifier: bool = True,
@@ -119,7 +119,8 @@ class Rehearsed:
         if self._parts is None:
             pairs = list(self.split())
             rows = [Split(*(as_rows(part, n_rows) for part in pair)) for pair in pairs]
-            self._parts = parts_of(self.estimator, self.X, self.y, rows, self.params, self.n_jobs)
+            params = self.params() if callable(self.params) else self.params
+            self._parts = parts_of(self.estimator, self.X, self.y, rows, params, self.n_jobs)
             for (train, _), model in zip(pairs, self._parts.models(), strict=True):
                 self._models[_key(train)] = model
             self.plan = self._parts.plan

@@ -1,9 +1,9 @@
 """Decision thresholds of classifiers: given, or tuned on held-out rows."""
 
+from functools import partial
 from typing import Any, Self
 
 from sklearn import model_selection as sk
-from sklearn.utils.multiclass import type_of_target
 
 from gpuml._arrays import as_array, is_foreign
 from gpuml._persistence.travel import Travels
@@ -198,9 +198,8 @@ class TunedThresholdClassifierCV(_Threshold, sk.TunedThresholdClassifierCV):
         cv: Any = self.cv
         if isinstance(cv, float) and 0 < cv < 1:
             cv = sk.StratifiedShuffleSplit(1, test_size=cv, random_state=self.random_state)
-        # For other targets, scikit-learn's `fit` raises before it routes anything.
-        binary = type_of_target(y, input_name="y") == "binary"
-        given = fit_params_of(self, self.estimator, None, params) if binary else {}
+        # After the checks of scikit-learn's `fit`, which come before its routing.
+        given = partial(fit_params_of, self, self.estimator, None, params)
         rehearsed = Rehearsed(self.estimator, X, y, cv, given, self.n_jobs)
         changes = {
             "estimator": stand_in(self.estimator, X, rehearsed),

@@ -835,17 +835,21 @@ def test_the_splitter_of_a_threshold_gets_what_it_requests(library):
     assert ours.best_score_ == pytest.approx(theirs.best_score_)
 
 
-def test_a_threshold_of_three_classes_is_an_error_before_weights_are_routed():
-    three = np.arange(len(X)) % 3
-    for kind, model in (
-        (TunedThresholdClassifierCV, LOGISTIC),
-        (FixedThresholdClassifier, LOGISTIC),
+@pytest.mark.parametrize(
+    ("kind", "y", "error"),
+    [
+        (TunedThresholdClassifierCV, np.arange(len(X)) % 3, "Only binary classification"),
+        (FixedThresholdClassifier, np.arange(len(X)) % 3, "Only binary classification"),
+        (TunedThresholdClassifierCV, TWO[1:], "inconsistent numbers of samples"),
+        (CalibratedClassifierCV, TWO[1:], "inconsistent numbers of samples"),
+    ],
+)
+def test_targets_are_looked_at_before_weights_are_routed(kind, y, error):
+    with (
+        sklearn.config_context(enable_metadata_routing=True),
+        pytest.raises(ValueError, match=error),
     ):
-        with (
-            sklearn.config_context(enable_metadata_routing=True),
-            pytest.raises(ValueError, match="Only binary classification is supported"),
-        ):
-            kind(model).fit(X, three, sample_weight=WEIGHT)
+        kind(LOGISTIC).fit(X, y, sample_weight=WEIGHT)
 
 
 # Not those of which scikit-learn's own fail, or skip all.
