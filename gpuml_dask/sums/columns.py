@@ -62,8 +62,7 @@ def fit_columns(estimator: Any, table: Table, find: Find, label: str) -> dict[st
 
 
 def fitted_attributes(model: Any) -> dict[str, Any]:
-    params = model.get_params(deep=False)
-    return {name: value for name, value in vars(model).items() if name not in params}
+    return {n: v for n, v in vars(model).items() if n not in model.get_params(deep=False)}
 
 
 # ---------------------------------------------------------------- encoders
