@@ -30,6 +30,10 @@ from gpuml_dask.waiting import check_client, gathered, in_touch, release, wait_u
 # Times that workers may die while they work on one sum, which is more than Dask's number for tasks.
 MOST_LOSSES = 6
 
+# Arguments of more bytes are a task of their own. Dask's `map` makes one, too, but without a
+# priority, at which its scheduler fails (2026.8), and of one name, whatever the arguments are.
+LARGE = 100_000
+
 # Makes the pieces at some positions again, when they were lost.
 Make = Callable[[Sequence[int]], list[Future]]
 
@@ -184,18 +188,14 @@ class TaskHolders:
         own = [()] * len(pieces) if each_with is None else [(each_with[i],) for i in positions]
         # Never the same key twice: one that was cancelled stays so.
         token = tokenize(object())
+        keys = [f"{name}-{token}-{i}" for i in positions]
+        how: dict[str, Any] = {"key": keys, "pure": False, "resources": self.resources or None}
         # So that the caller of sums tells the cluster's errors from those of a candidate.
         with in_touch(self.client):
-            made = self.client.map(
-                task,
-                pieces,
-                own,
-                key=[f"{name}-{token}-{i}" for i in positions],
-                function=function,
-                args=args,
-                pure=False,
-                resources=self.resources or None,
-            )
+            if sizeof(args) > LARGE:
+                sent = self.client.submit(tuple, args, key=f"for-{name}-{token}", pure=False)
+                (args,) = self.futures.add([sent])
+            made = self.client.map(task, pieces, own, function=function, args=args, **how)
         return self.futures.add(made)
 
 

@@ -100,6 +100,12 @@ def test_statistics_are_those_of_one_device(client, model, dtype, chunks):
     assert_same(model, da.from_array(X, chunks=(chunks, 2)), X)
 
 
+def test_sums_take_arguments_of_any_size(client):
+    # Bounds of some hundred kilobytes, others in each pass: Dask's scheduler fails at such keywords.
+    X = np.random.default_rng(0).normal(size=(N, 50))
+    assert_same(RobustScaler(), da.from_array(X, chunks=(40, 50)), X)
+
+
 @pytest.mark.parametrize("model", [OneHotEncoder(), OrdinalEncoder()], ids=str)
 def test_categories_may_be_of_half_precision(client, model):
     X = np.abs(np.round(numbers())).astype(np.float16)
