@@ -1,6 +1,7 @@
 """What can be imported from a module of scikit-learn can be imported from ours of that name."""
 
 import importlib
+import pkgutil
 import subprocess
 import sys
 
@@ -14,9 +15,11 @@ MIRRORS = [
     for name in gpuml._PACKAGES
     if importlib.util.find_spec(f"sklearn.{name}") is not None and name != "kernel_ridge"
 ]
+INSIDE = ("feature_extraction.image", "feature_extraction.text")
+INSIDE += ("metrics.cluster", "metrics.pairwise")
 
 
-@pytest.mark.parametrize("name", MIRRORS)
+@pytest.mark.parametrize("name", [*MIRRORS, *INSIDE])
 def test_every_public_name_of_scikit_learn_is_there(name):
     ours, theirs = (importlib.import_module(f"{root}.{name}") for root in ("gpuml", "sklearn"))
     # Of one without a list, what it defines: scikit-learn's reference has the same.
@@ -30,6 +33,16 @@ def test_every_public_name_of_scikit_learn_is_there(name):
     assert not [each for each in dir(ours) if each.startswith("_")]
     with pytest.raises(AttributeError, match=f"module 'gpuml.{name}' has no attribute 'nothing'"):
         _ = ours.nothing
+
+
+def test_modules_inside_are_all_there():
+    """Public modules in scikit-learn's packages, but for those that hold files."""
+    inside = {"gaussian_process.kernels", *INSIDE}
+    for name in {*MIRRORS} - {"datasets"}:
+        package = importlib.import_module(f"sklearn.{name}")
+        for found in pkgutil.iter_modules(getattr(package, "__path__", ())):
+            private = found.name.startswith("_") or found.name == "tests"
+            assert private or f"{name}.{found.name}" in inside
 
 
 def test_kernels_are_those_of_scikit_learn():

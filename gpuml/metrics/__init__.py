@@ -3,6 +3,7 @@
 from sklearn.metrics import make_scorer
 
 from gpuml._settings.first_use import at_first_use
+from gpuml.metrics import cluster
 from gpuml.metrics.classification import (
     accuracy_score,
     balanced_accuracy_score,
@@ -51,6 +52,7 @@ __all__ = [
     "brier_score_loss",
     "check_scoring",
     "class_likelihood_ratios",
+    "cluster",
     "cohen_kappa_score",
     "confusion_matrix",
     "d2_absolute_error_score",
@@ -86,4 +88,4 @@ __all__ = [
     "top_k_accuracy_score",
 ]
 
-__getattr__, __dir__ = at_first_use(__name__, mirrors="sklearn.metrics")
+__getattr__, __dir__ = at_first_use(__name__, packages=("pairwise",), mirrors="sklearn.metrics")
