@@ -205,6 +205,7 @@ def test_classifiers_are_those_of_scikit_learn(
     close = OPTIMISED if optimizer else CLOSE
     assert (library.to_numpy(model.predict(library.asarray(other))) == oracle.predict(other)).all()
     close(model.log_marginal_likelihood_value_, oracle.log_marginal_likelihood_value_)
+    assert vars(oracle.base_estimator_).keys() <= vars(model.base_estimator_).keys()
     if not warm_start:  # where steps end follows where they begin
         close(model.log_marginal_likelihood(model.kernel_.theta), model.log_marginal_likelihood())
     if multi_class == "one_vs_rest" or n_classes == 2:
