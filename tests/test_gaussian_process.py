@@ -208,6 +208,7 @@ def test_classifiers_are_those_of_scikit_learn(
     assert (twin.predict(other) == expected).all()
     assert (twin.base_estimator_.classes_ == oracle.base_estimator_.classes_).all()
     close(model.log_marginal_likelihood_value_, oracle.log_marginal_likelihood_value_)
+    assert vars(oracle.base_estimator_).keys() <= vars(model.base_estimator_).keys()
     if not warm_start:  # where steps end follows where they begin
         close(model.log_marginal_likelihood(model.kernel_.theta), model.log_marginal_likelihood())
     if multi_class == "one_vs_rest" or n_classes == 2:

@@ -73,8 +73,7 @@ def class_attributes(
         around = multiclass.OneVsOneClassifier(problem_of(model), n_jobs=model.n_jobs)
         around.estimators_, around.pairwise_indices_ = tuple(found), None
     if n_classes > 2:
-        around.classes_ = labels
-        around.n_features_in_ = int(found[0].X_train_.shape[1])
+        around.classes_, around.n_features_in_ = labels, int(found[0].X_train_.shape[1])
     value = np.mean([each.log_marginal_likelihood_value_ for each in found])
     return {
         "base_estimator_": around,

@@ -283,8 +283,8 @@ def job_of(
         score_params=dict(routed.scorer.score),
         **task,
     )
-    own = tuple(noting.clones)
-    return Job(clone(estimator), X, y, splits, made, n_jobs, pre_dispatch, estimators=own)
+    copies = tuple(noting.clones)
+    return Job(clone(estimator), X, y, splits, made, n_jobs, pre_dispatch, estimators=copies)
 
 
 def _share_generator(estimator, cv):

@@ -163,7 +163,7 @@ def _select(step, scores, width, y):
 def _map(step, width):
     """The matrix (p, k) and the offset (k,) of a fitted step."""
     if hasattr(step, "get_support"):
-        matrix = np.eye(width)[:, step.get_support()]
+        matrix = np.asarray(step.transform(np.eye(width)))  # it warns if it selects none
         return matrix, np.zeros(matrix.shape[1])
     scale, centre = step.scale_, getattr(step, "center_", None)
     factor = np.ones(width) if scale is None else scale if hasattr(step, "min_") else 1 / scale

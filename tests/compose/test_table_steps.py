@@ -278,6 +278,16 @@ def test_a_warning_tells_of_empty_columns():
         GridSearchCV(ours, ALPHAS, cv=3, refit=False).fit(X, y)
 
 
+@pytest.mark.parametrize("output", ["default", "pandas"])
+def test_a_warning_tells_of_a_selection_of_no_features(output):
+    X, y = table(90)
+    selector = SelectFpr(f_regression, alpha=0.0).set_output(transform=output)
+    ours, _ = pair(behind(selector), FILLED, Ridge(), None)
+    with pytest.warns(UserWarning, match="No features were selected"):
+        search = GridSearchCV(ours, ALPHAS, cv=3, refit=False).fit(X, y)
+    assert_together(search)
+
+
 def test_what_splits_have_in_common_is_made_once():
     X, y = table()
     made = {}
