@@ -6,11 +6,17 @@ column of M for each one that came, and for each one that went a column of the i
 multiplier holds it at zero. That costs two triangular solves for each, where a factorisation costs
 as much as a hundred of them.
 
+Of rows, M is of low rank but for its diagonal. Where a set has several times as many coordinates as
+there are rows, a system of the order of their number is solved instead [2]_.
+
 References
 ----------
 .. [1] P. E. Gill, W. Murray, M. A. Saunders, M. H. Wright, "A Schur-complement method for sparse
    quadratic programming", in Reliable Numerical Computation (1990).
+.. [2] W. W. Hager, "Updating the inverse of a matrix", SIAM Review 31 (1989).
 """
+
+from collections.abc import Callable
 
 import numpy as np
 from scipy.linalg import lapack
@@ -19,12 +25,22 @@ from gpuml.solvers._patterns import SMALLEST_PIVOT
 
 # A border with more columns than this, or than this share of the base, is refactored.
 FEW_COLUMNS, SHARE_OF_COLUMNS = 16, 0.15
+# From so many coordinates for each row rows are solved, up to a trace of Q of so many times l2: the
+# relative error is that times eps, and its square after a refinement.
+COORDINATES_PER_ROW, MOST_TRACE = 2, 1e7
 
 
 class Bordered:
-    """Systems ``(Q + l2)_AA u_A = rhs_A``, with u zero elsewhere, for one set A after another."""
+    """Systems ``(Q + l2)_AA u_A = rhs_A``, with u zero elsewhere, for one set A after another.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    roots : callable () -> (ndarray (k, n), float) or None
+        R and W with ``Q = R R' / W``, if they are known.
+    """
+
+    def __init__(self, roots: Callable[[], tuple[np.ndarray, float] | None] = lambda: None) -> None:
+        self._roots = roots
         self._is_known = False
 
     def forget(self) -> None:
@@ -52,6 +68,9 @@ class Bordered:
         which : None, or int ndarray (m,)
             Of each of these vectors, the coordinate that depends on others: there it is one.
         """
+        by_rows = self._by_rows(l2, mask, rhs)
+        if by_rows is not None:
+            return by_rows, None
         border = self._border_of(Q, mask) if self._is_known and l2 == self._l2 else None
         if border is None:
             singular = self._factor(Q, l2, mask)
@@ -77,6 +96,30 @@ class Bordered:
             self.forget()
             return self.solve(Q, l2, mask, rhs)
         return u, None
+
+    def _by_rows(self, l2, mask, rhs):
+        """The solution (k,) by a system of the order of the rows; None where that is no gain."""
+        R, W = self._roots() or (np.empty((0, 0)), 1.0)
+        least = COORDINATES_PER_ROW * R.shape[1]
+        if not l2 > 0 or not 0 < least < np.count_nonzero(mask):
+            return None
+        R, rhs, diagonal = R[mask], rhs[mask], np.diag_indices(R.shape[1])
+        inner = R.T @ R
+        if not np.trace(inner) <= MOST_TRACE * W * l2:
+            return None
+        inner[diagonal] += W * l2
+        root, info = lapack.dpotrf(inner, clean=0)
+        if info != 0:
+            return None
+
+        def once(side):
+            return (side - R @ lapack.dpotrs(root, R.T @ side)[0]) / l2
+
+        own = once(rhs)
+        own += once(rhs - R @ (own @ R) / W - l2 * own)
+        u = np.zeros(len(mask))
+        u[mask] = own
+        return u
 
     def _factor(self, Q, l2, mask):
         """Factor the system on a mask; if it is singular, return what `solve` returns then."""

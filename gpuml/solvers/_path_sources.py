@@ -33,6 +33,9 @@ class Source(Protocol):
     def all_slopes(self, v: np.ndarray) -> np.ndarray:
         """The same (C, p) for coefficients (C, p) of models, whatever the working set."""
 
+    def roots(self) -> tuple[np.ndarray, float] | None:
+        """R (k, n) and W with ``H = R R' / W`` on the working set; None if they are not known."""
+
 
 class OfMatrix:
     """H (p, p) and g (p,) as given."""
@@ -50,6 +53,9 @@ class OfMatrix:
 
     def keep(self, kept: np.ndarray) -> None:
         self._set = self._set[kept]
+
+    def roots(self) -> None:
+        """Rows are not known."""
 
     def slopes(self, v: np.ndarray) -> np.ndarray:
         some = np.flatnonzero(v)
@@ -99,6 +105,10 @@ class OfRows:
     def keep(self, kept: np.ndarray) -> None:
         self._taken[: len(kept)] = self._taken[kept]
         self._k = len(kept)
+
+    def roots(self) -> tuple[np.ndarray, float]:
+        """Columns of X in the working set, as rows, and W."""
+        return self._taken[: self._k], self._W
 
     def slopes(self, v: np.ndarray) -> np.ndarray:
         some = np.flatnonzero(v)

@@ -157,7 +157,7 @@ class _Working:
         self.columns = np.empty(0, dtype=int)
         self._is_in = ~self.live
         self._H, self._g, self._v = np.zeros((0, 0)), np.empty(0), np.empty(0)
-        self._systems = Bordered()
+        self._systems = Bordered(source.roots)
         self.slopes = source.g
         self._last = None  # the l1 of the model that is there
         self._sweeps_leave = 0.0  # of a violation

@@ -162,6 +162,27 @@ def test_systems_of_sets_that_change_are_those_of_each_set(rng, l2):
         assert not found[~mask].any()
 
 
+@pytest.mark.parametrize("l2", [1e-9, 1e-4, 0.3, 1e3])
+@pytest.mark.parametrize("scale", [1.0, 1e4])
+def test_systems_of_many_more_coordinates_than_rows_are_those_of_rows(rng, l2, scale, monkeypatch):
+    factored, factor = [], Bordered._factor
+    monkeypatch.setattr(Bordered, "_factor", lambda *args: factored.append(1) or factor(*args))
+    X = scale * rng.normal(size=(12, 60))
+    Q, systems = X.T @ X / 12, Bordered(lambda: (X.T, 12.0))
+    mask = rng.random(60) < 0.7
+    rhs = rng.normal(size=60)
+    found, dependent = systems.solve(Q, l2, mask, rhs)
+    # Where little is added to the diagonal, rows would lose digits.
+    assert bool(factored) == (np.trace(Q[np.ix_(mask, mask)]) > 1e7 * l2)
+    if dependent is None:
+        own = Q[np.ix_(mask, mask)] + l2 * np.eye(mask.sum())
+        size = np.linalg.norm(own, 2) * np.linalg.norm(found[mask])
+        np.testing.assert_allclose(own @ found[mask], rhs[mask], atol=1e-13 * size + 1e-9)
+        assert not found[~mask].any()
+    systems.solve(Q, l2, np.arange(60) < 20, rhs)
+    assert factored  # a set of fewer coordinates is a matrix again
+
+
 def test_a_set_whose_columns_depend_on_each_other_is_told(rng):
     X = rng.normal(size=(50, 10)) * np.geomspace(1e-3, 1e3, 10)
     X[:, 8], X[:, 6] = X[:, 0] - 2 * X[:, 3], 3 * X[:, 5]
