@@ -193,7 +193,8 @@ ASKED = [
 ]
 
 
-@pytest.mark.parametrize("scoring", ASKED, ids=str)
+# Not by str: the address of a function differs between the processes of a run.
+@pytest.mark.parametrize("scoring", ASKED, ids=lambda each: str(each).partition(" at 0x")[0])
 @pytest.mark.parametrize("error_score", [FAILED, np.nan, "raise"])
 def test_a_method_that_a_model_lacks_is_the_error_that_it_is_in_sklearn(rng, scoring, error_score):
     """A failed score of one scorer, but of several an AttributeError."""
