@@ -291,8 +291,10 @@ class Evaluator:
     def _told(self, error):
         """The refusal for an error. Warn at once if it hardly comes from rows or parameters."""
         text = str(error) if type(error) is NotTogether else raised_words(error)
-        # Models without a method that a scorer needs raise an AttributeError; so do single fits.
-        told = not isinstance(error, (*REFUSALS, AttributeError))
+        # scikit-learn raises one for models without a method that a scorer needs, and so do single
+        # fits. That of a bug, which Python raises itself, names the attribute.
+        lacks_method = isinstance(error, AttributeError) and error.name is None
+        told = not isinstance(error, REFUSALS) and not lacks_method
         if told:
             warnings.warn(
                 f"Fitting all candidates together raised {text.rstrip('.')}. They are fitted one "

@@ -192,7 +192,7 @@ def score_model(model: Any, X: Any, y: Any, params: Mapping[str, Any], task: Tas
         return _score(model, X, y, scorer, dict(params), task.error_score)
     try:
         return _score(model, X, y, scorer, dict(params), "raise")
-    except Exception:
+    except Exception:  # the caller looks at the model, and asked for no score
         return np.nan
 
 

@@ -173,6 +173,19 @@ def test_an_error_that_no_candidate_need_have_raised_is_told(rng):
         search.fit(*rows(rng))
 
 
+def test_an_attribute_that_is_nowhere_is_told(rng):
+    """It is a bug, unlike a method that a model lacks."""
+
+    class Together(Ridge):
+        def multifit(self, folds, candidates, advance=None):
+            if len(candidates) > 1:
+                return folds.no_such_attribute
+            return super().multifit(folds, candidates, advance)
+
+    with pytest.warns(RuntimeWarning, match="together raised AttributeError: .*no_such_attribute"):
+        GridSearchCV(Together(), {"alpha": [1.0, 2.0]}, cv=3).fit(*rows(rng))
+
+
 def test_parameters_that_do_not_go_together_are_the_candidates_affair(rng):
     """scikit-learn's class raises a NotImplementedError for them: nothing else is to be told."""
     X, y = rows(rng)
