@@ -291,10 +291,9 @@ class Evaluator:
     def _told(self, error):
         """The refusal for an error. Warn at once if it hardly comes from rows or parameters."""
         text = str(error) if type(error) is NotTogether else raised_words(error)
-        # scikit-learn raises one for models without a method that a scorer needs, and so do single
-        # fits. That of a bug, which Python raises itself, names the attribute.
-        lacks_method = isinstance(error, AttributeError) and error.name is None
-        told = not isinstance(error, REFUSALS) and not lacks_method
+        # Models without a method that a scorer needs raise an AttributeError; so do single fits. One
+        # that no single fit raises is told after these, as all refusals are.
+        told = not isinstance(error, (*REFUSALS, AttributeError))
         if told:
             warnings.warn(
                 f"Fitting all candidates together raised {text.rstrip('.')}. They are fitted one "

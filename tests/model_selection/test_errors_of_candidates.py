@@ -174,7 +174,7 @@ def test_an_error_that_no_candidate_need_have_raised_is_told(rng):
 
 
 def test_an_attribute_that_is_nowhere_is_told(rng):
-    """It is a bug, unlike a method that a model lacks."""
+    """It is a bug, unlike a method that a model lacks: no fit of one candidate raises it."""
 
     class Together(Ridge):
         def multifit(self, folds, candidates, advance=None):
