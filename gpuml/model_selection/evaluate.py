@@ -291,8 +291,8 @@ class Evaluator:
     def _told(self, error):
         """The refusal for an error. Warn at once if it hardly comes from rows or parameters."""
         text = str(error) if type(error) is NotTogether else raised_words(error)
-        # Models without a method that a scorer needs raise an AttributeError, as single fits do. One
-        # that no single fit raises is told after these, as all refusals are.
+        # Models without a method that a scorer needs raise an AttributeError, as single fits do.
+        # One that no single fit raises is told after these, as all refusals are.
         told = not isinstance(error, (*REFUSALS, AttributeError))
         if told:
             warnings.warn(
