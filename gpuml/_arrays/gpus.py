@@ -31,3 +31,11 @@ def capability(device: int) -> int:
     """Its compute capability, such as 90 for 9.0."""
     known = properties(device)
     return 10 * known["major"] + known["minor"]
+
+
+@cache
+def elementwise(inputs: str, output: str, code: str, name: str) -> Any:
+    """A kernel that computes one array from others, which it broadcasts, in one launch."""
+    import cupy
+
+    return cupy.ElementwiseKernel(inputs, output, code, name)

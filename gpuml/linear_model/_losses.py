@@ -109,7 +109,7 @@ def fit_loss(
             "Models with a column for each of many levels need an l2 penalty alone: leave out "
             "l1_ratio, and C=inf or alpha=0."
         )
-    total = data.total_weights()
+    total = data.total_weights
     units = namespace(total).ones_like(total) if family.of_mean else total
     n_features = data.design.shape[1]
     penalty = penalty_of(strengths, total, units, n_features, family.weightless)
@@ -222,7 +222,7 @@ def _are_lost(found, data, penalty, tol):
     lost = found.stalled & ~(found.violation <= tol)
     if not lost.any():
         return lost
-    objective = Objective(data, data.total_weights(), penalty)
+    objective = Objective(data, data.total_weights, penalty)
     with quiet():
         gradient = objective.gradient(without_features(data, penalty))
     xp = namespace(gradient)

@@ -11,6 +11,8 @@ from typing import Any
 
 import sklearn.metrics as sk
 
+from gpuml._arrays import place_of
+from gpuml._arrays.gpus import elementwise
 from gpuml.metrics._batched import METRICS, OF_MODELS, Metric, evaluate, is_of_model
 from gpuml.metrics._functions import options_of, public
 from gpuml.metrics._input import check_parameters, check_targets
@@ -38,10 +40,31 @@ def _pinball(y, pred, options, xp):
     return xp.where(residual >= 0, alpha * residual, (alpha - 1) * residual)
 
 
+# The formulas of `_deviance` as one kernel, for powers p other than 0.
+_DEVIANCE = (
+    "float64 y, float64 mu, float64 p",
+    "float64 d",
+    """
+    if (p == 1) {
+        d = 2 * (y * log((y > 0 ? y : 1) / mu) - y + mu);
+    } else if (p == 2) {
+        d = 2 * (log(mu / y) + y / mu - 1);
+    } else {
+        const double positive = y > 0 ? y : 0, power = pow(mu, 2 - p);
+        d = 2 * (pow(positive, 2 - p) / ((1 - p) * (2 - p)) - y * (power / mu) / (1 - p)
+                 + power / (2 - p));
+    }
+    """,
+    "gpuml_tweedie_deviance",
+)
+
+
 def _deviance(y, pred, options, xp):
     p = options["power"]
     if p == 0:
         return (y - pred) ** 2
+    if place_of(pred).kind == "cupy":
+        return elementwise(*_DEVIANCE)(y, pred, float(p))
     if p == 1:
         ratio = xp.where(y > 0, y, xp.ones_like(y)) / pred
         return 2 * (y * xp.log(ratio) - y + pred)  # 0 log 0 = 0

@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 from scipy.linalg import lapack
 
-from gpuml._arrays import Array, device_of, is_numpy
+from gpuml._arrays import Array, device_of, is_numpy, place_of
 from gpuml._arrays.ops import zeros
 from gpuml._arrays.threads import ordered_map
+from gpuml.solvers._kernels import scaled_by_kernel
 
 # Matrices up to this order are inverted in one batched call on a device.
 BATCHED_ORDER = 160
@@ -33,11 +34,24 @@ def inverse_spd(H: Array, xp: Any, threads: int) -> Array:
 
 def scaled(matrices: Array, scale: Array) -> Array:
     """Matrices (..., p, p) with rows and columns multiplied by a scale (..., p)."""
+    if place_of(matrices).kind == "cupy":
+        return scaled_by_kernel(matrices, scale)
     found = matrices * scale[..., :, None]
     if not is_numpy(found):
         return found * scale[..., None, :]
     found *= scale[..., None, :]  # without another copy of all of them
     return found
+
+
+def same_for_all(diagonal: Array, k: int, q: int, xp: Any) -> Array:
+    """Curvature (C, S, k q, k q) along directions that change all margins alike, and no others.
+
+    The loss does not change along them, so that the Hessian is 0 there; steps have no part
+    in these directions, but the matrix has to be invertible.
+    """
+    mean = xp.mean(xp.reshape(diagonal, (*diagonal.shape[:2], k, q)), axis=2)
+    by_feature = mean[..., None] * xp.eye(q, dtype=xp.float64, device=device_of(mean)) / k
+    return xp.tile(by_feature, (1, 1, k, k))
 
 
 def _inverse_each(H, xp):

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array
-from gpuml._arrays.gpus import C_NAMES
+from gpuml._arrays.gpus import C_NAMES, elementwise
 from gpuml.losses import Loss
 
 THREADS, WARP = 256, 32
@@ -252,19 +252,6 @@ def add_sums(total: Array, products: Array, sums: Array) -> None:
     kernel((len(total),), (THREADS,), (total, products, sums, *sizes))
 
 
-@cache
-def _vectors() -> Any:
-    import cupy
-
-    return cupy.ElementwiseKernel(
-        "float64 w, int64 p",
-        "raw T coef, raw T offset",
-        "const long long j = i % (p + 1), m = i / (p + 1);"
-        "if (j < p) coef[m * p + j] = w; else offset[m] = w;",
-        "gpuml_vectors",
-    )
-
-
 def vectors_of(W: Array, dtype: Any) -> tuple[Array, Array]:
     """Coefficients (C S k, p) and intercepts (C S k, 1) of models (C, S, k, p + 1), on CuPy."""
     import cupy
@@ -272,22 +259,73 @@ def vectors_of(W: Array, dtype: Any) -> tuple[Array, Array]:
     n_models, p = W.size // W.shape[-1], W.shape[-1] - 1
     coef = cupy.empty((n_models, p), dtype=dtype)
     offset = cupy.empty((n_models, 1), dtype=dtype)
-    _vectors()(W, p, coef, offset)
+    kernel = elementwise(
+        "float64 w, int64 p",
+        "raw T coef, raw T offset",
+        "const long long j = i % (p + 1), m = i / (p + 1);"
+        "if (j < p) coef[m * p + j] = w; else offset[m] = w;",
+        "gpuml_vectors",
+    )
+    kernel(W, p, coef, offset)
     return coef, offset
 
 
-@cache
-def _penalised() -> Any:
-    import cupy
-
-    return cupy.ElementwiseKernel(
+def penalised(sums: Array, total: Array, l2: Array, W: Array, used: Array) -> Array:
+    """``(sums / total + l2 W) used``, in one launch, on CuPy."""
+    kernel = elementwise(
         "float64 sum, float64 total, float64 l2, float64 w, float64 used",
         "float64 gradient",
         "gradient = (sum / total + l2 * w) * used",
         "gpuml_penalised_gradient",
     )
+    return kernel(sums, total, l2, W, used)
 
 
-def penalised(sums: Array, total: Array, l2: Array, W: Array, used: Array) -> Array:
-    """``(sums / total + l2 W) used``, in one launch, on CuPy."""
-    return _penalised()(sums, total, l2, W, used)
+def unit_diagonals(
+    H: Array, used: Array, l2: Array, ridge: float, eye: Array, more: Array | float
+) -> tuple[Array, Array]:
+    """What `newton.unit_diagonal` returns, in three launches, on CuPy.
+
+    Parameters
+    ----------
+    H : array (C, S, n, n)
+    used, l2 : arrays that broadcast to (C, S, n)
+    ridge : float
+        Added to the diagonal, which is 1.
+    eye : array (n, n)
+    more : array (C, S, n, n) or 0.0
+        Added to H before it is scaled.
+    """
+    import cupy
+
+    diagonal = cupy.diagonal(H, axis1=-2, axis2=-1)
+    scale = elementwise(
+        "float64 h, float64 used, float64 l2",
+        "float64 scale",
+        "const double d = h * used + l2; scale = used / sqrt(d > 0 ? d : 1.0)",
+        "gpuml_unit_scale",
+    )(diagonal, used, l2)
+    added = elementwise(
+        "float64 h, float64 used, float64 l2, float64 scale, float64 ridge",
+        "float64 added",
+        "added = l2 * scale * scale + (h * used + l2 > 0 ? ridge : 1.0)",
+        "gpuml_unit_added",
+    )(diagonal, used, l2, scale, ridge)
+    unit = elementwise(
+        "float64 h, float64 more, float64 row, float64 column, float64 added, float64 one",
+        "float64 unit",
+        "unit = (h + more) * row * column + added * one",
+        "gpuml_unit_diagonal",
+    )(H, more, scale[..., :, None], scale[..., None, :], added[..., None], eye)
+    return unit, scale
+
+
+def scaled_by_kernel(matrices: Array, scale: Array) -> Array:
+    """Matrices (..., n, n) with rows and columns multiplied by (..., n), in one launch, on CuPy."""
+    kernel = elementwise(
+        "float64 m, float64 row, float64 column",
+        "float64 scaled",
+        "scaled = m * row * column",
+        "gpuml_scaled_matrices",
+    )
+    return kernel(matrices, scale[..., :, None], scale[..., None, :])

@@ -77,7 +77,7 @@ def inverse_at(data: LossRows, W: Array, penalty: Penalty) -> Arrow:
 
 
 def _arrow_at(data, W, penalty):
-    xp, design, total = data.place.xp, data.design, data.total_weights()
+    xp, design, total = data.place.xp, data.design, data.total_weights
     alike = are_alike(W)
     models = xp.mean(design.to_stored(W[:1, ...] if alike else W)[:, :, 0, :], axis=1)  # (C, Q)
     squares, sums, levels = _sums(data, design, models, total)

@@ -79,10 +79,11 @@ VARIANCE_BYTES = 2**23
 class SmoothProblem(Objective):
     """The smooth part of the objective of a grid of models, and a preconditioner for it."""
 
-    inverse: Inverse | Diagonal | arrow.Arrow
+    inverse: Inverse | Diagonal | arrow.Arrow | None = None
 
     def precondition(self, G: Array) -> Array:
         """Approximate Newton steps; those of coupled vectors sum to 0, which no loss notices."""
+        assert self.inverse is not None  # it is there before the first step
         V = self.inverse(G)
         if not self.data.loss.coupled:
             return V
@@ -95,8 +96,20 @@ class SmoothProblem(Objective):
         inverse = rows.ask(_inverse_at, W, self.penalty, shared)
         return replace(self, inverse=moved(inverse, place_of(W)))
 
+    def with_variances(self) -> "SmoothProblem":
+        """The problem with a preconditioner from the variances of the features alone."""
+        data, design = self.data, self.data.design
+        entries = design.stored.n_entries // max(1, data.n_rows)  # of a row
+        if has_cheap_squares(data):
+            entries = data.n_features  # Hessians are taken at once: it need not be good
+        few = max(SMALLEST_SAMPLE, VARIANCE_BYTES // (8 * (entries + 1)))
+        # Of a level that few rows have a sample knows nothing.
+        every = isinstance(design, Beside)
+        sample = data if every else data.every(max(1, data.n_rows // few))
+        return replace(self, inverse=sample.ask(diagonal_inverse, self.penalty, data.n_rows))
+
     def _selected(self, index, xp):
-        return {"inverse": self.inverse.select(index)}
+        return {"inverse": None if self.inverse is None else self.inverse.select(index)}
 
 
 @dataclass(frozen=True)
@@ -219,7 +232,7 @@ def _solve_in(space, data, penalty, start, options):
 
 def _inverse_at(rows, W, penalty, shared):
     penalty = moved(penalty, rows.place)
-    return inverse_curvature(rows, W, penalty, rows.total_weights(), shared=shared)
+    return inverse_curvature(rows, W, penalty, rows.total_weights, shared=shared)
 
 
 def _bytes_per_candidate(start, options):
@@ -236,7 +249,7 @@ def solve_smooth(
     """`solve` without l1 penalties."""
     xp = data.place.xp
     if kinks.are_few(data) and not few_rows.are_few(data, start.shape):
-        total = data.total_weights()
+        total = data.total_weights
         return kinks.minimise(data, total, penalty, start, options.tol, options.max_iter)
     if data.loss.coupled:
         # The penalty has its minimum where the coefficients of all vectors sum to zero.
@@ -267,7 +280,7 @@ def _along_path(data, penalty, start, options):
         options = by_newton
     sample = data.every(max(1, data.n_rows // SMALLEST_SAMPLE))
     size = move(sample.ask(_squares), place_of(penalty.l2))
-    strong, total = STRONG * data.loss.bound * float(xp.max(size)), data.total_weights()
+    strong, total = STRONG * data.loss.bound * float(xp.max(size)), data.total_weights
     W, n_iter = start, 0
     while options.max_iter > n_iter and bool(xp.any((penalty.l2 > 0) & (penalty.l2 < strong))):
         l2 = xp.where((penalty.l2 > 0) & (penalty.l2 < strong), strong, penalty.l2)
@@ -320,7 +333,7 @@ def solve_sparse(
     if wide_losses.is_wide(data, penalty):
         return wide_losses.minimise(data, penalty, start, options.tol, options.max_iter)
     xp = data.place.xp
-    problem = SparseProblem(data, data.total_weights(), penalty)
+    problem = SparseProblem(data, data.total_weights, penalty)
     refresh = Refresh(data, start.shape, options.memory, proximal=True)
     many = start.shape[0] > refresh.most_matrices or refresh.order > MOST_COEFFICIENTS
     if many and data.loss.bound is not None:
@@ -352,21 +365,14 @@ def _solve(data, penalty, start, options, *, near=False):
     if not beside and few_rows.are_few(data, start.shape):
         bounds = options.tol, options.max_iter, _precision(data)
         try:
-            return few_rows.minimise(data, data.total_weights(), penalty, start, *bounds)
+            return few_rows.minimise(data, data.total_weights, penalty, start, *bounds)
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
             free_memory(data.place)  # rows are read block by block then
-    entries = data.design.stored.n_entries // max(1, data.n_rows)  # of a row
-    if has_cheap_squares(data):
-        entries = data.n_features  # Hessians are taken at once: it need not be good
-    few = max(SMALLEST_SAMPLE, VARIANCE_BYTES // (8 * (entries + 1)))
-    # Of a level that few rows have a sample knows nothing.
-    sample = data if beside else data.every(max(1, data.n_rows // few))
     home = data.place if beside else _home_of(start, data, smooth=True)
-    penalty = moved(penalty, home)
-    inverse = sample.ask(diagonal_inverse, penalty, data.n_rows)
-    problem = SmoothProblem(data, move(data.total_weights(), home), penalty, inverse)
+    start, penalty = move(start, home), moved(penalty, home)
+    problem = SmoothProblem(data, move(data.total_weights, home), penalty)
     exact = options.newton and not data.loss.expected
     refresh: Any = every_pass
     if beside and not arrow.is_arrow(data, start.shape):
@@ -374,9 +380,11 @@ def _solve(data, penalty, start, options, *, near=False):
     elif beside or not exact:
         limits = options.memory, options.max_iter
         refresh = Refresh(data, start.shape, *limits, rough=options.rough)
+    # What begins near its minimum may be there already, and need no Hessians.
+    begun = refresh.at_start(problem, start) if isinstance(refresh, Refresh) and not near else None
     solved = minimise(
-        problem,
-        move(start, home),
+        problem.with_variances() if begun is None else begun,
+        start,
         options.tol,
         options.max_iter,
         precision=_precision(data),

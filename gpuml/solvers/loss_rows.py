@@ -9,7 +9,7 @@ import operator
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise
 from typing import Any
 
@@ -138,8 +138,9 @@ class LossRows(Aligned):
         index = move(candidates, place_of(self.target))
         return replace(self, target=self.place.xp.take(self.target, index, axis=0))
 
+    @cached_property
     def total_weights(self) -> Array:
-        """Sum of the weights of each split, (S,) float64."""
+        """Sum of the weights of each split, (S,) float64: solvers and preconditioners need it."""
         return self.total(_total_weights)
 
     def largest_weights(self) -> Array:
@@ -336,7 +337,7 @@ def _weigh(slope, weights):
 
 def mean_losses(data: LossRows, W: Array) -> Array:
     """Weighted means (C, S), float64, of the losses of models W over the training parts."""
-    return data.total(_sums_of_losses, W) / data.total_weights()
+    return data.total(_sums_of_losses, W) / data.total_weights
 
 
 def _sums_of_losses(data, W):

@@ -22,8 +22,8 @@ from gpuml.penalties import Penalty
 from gpuml.solvers import _block_hessians
 from gpuml.solvers._alike import different
 from gpuml.solvers._blocks import quiet
-from gpuml.solvers._inverses import inverse_spd, scaled
-from gpuml.solvers._kernels import penalised
+from gpuml.solvers._inverses import inverse_spd, same_for_all, scaled
+from gpuml.solvers._kernels import penalised, unit_diagonals
 from gpuml.solvers.loss_rows import THREADED_FROM_PRODUCTS, LossRows, gradients
 
 # Keeps directions that neither rows nor penalty determine from blowing up.
@@ -182,7 +182,7 @@ def check_squares(sums: Array, xp: Any) -> None:
 
 def mean_targets(data: LossRows) -> Array:
     """The mean target (S,) of the rows in the training part of each split."""
-    return data.total(_sums_of_target) / data.total_weights()
+    return data.total(_sums_of_target) / data.total_weights
 
 
 def _mean_target(sample):
@@ -426,6 +426,11 @@ def unit_diagonal(
     used, l2 = (a[:, :, 0, :] for a in (penalty.used, penalty.l2))
     if k > 1:
         used, l2 = (xp.tile(a, (1, 1, k)) for a in (used, l2))
+    if place_of(H).kind == "cupy":
+        alike: Any = 0.0
+        if coupled:
+            alike = same_for_all(xp.linalg.diagonal(H) * used + l2, k, q, xp)
+        return unit_diagonals(H, used, l2, RIDGE, eye, alike)
     diagonal = xp.linalg.diagonal(H) * used + l2
     known = diagonal > 0
     scale = used / xp.sqrt(xp.where(known, diagonal, xp.ones_like(diagonal)))
@@ -437,14 +442,3 @@ def unit_diagonal(
         return H + more[..., None] * eye, scale
     np.einsum("...jj->...j", H)[...] += more
     return H, scale
-
-
-def same_for_all(diagonal, k, q, xp):
-    """Curvature (C, S, k q, k q) along directions that change all margins alike, and no others.
-
-    The loss does not change along them, so that the Hessian is 0 there; steps have no part
-    in these directions, but the matrix has to be invertible.
-    """
-    mean = xp.mean(xp.reshape(diagonal, (*diagonal.shape[:2], k, q)), axis=2)
-    by_feature = mean[..., None] * xp.eye(q, dtype=xp.float64, device=device_of(mean)) / k
-    return xp.tile(by_feature, (1, 1, k, k))

@@ -17,6 +17,7 @@ from gpuml.designs import Dense
 from gpuml.penalties import Penalty
 from gpuml.solvers import few_rows
 from gpuml.solvers._blocks import quiet
+from gpuml.solvers._inverses import same_for_all
 from gpuml.solvers._step_rules import (
     ENOUGH,
     FORESEEN,
@@ -34,7 +35,6 @@ from gpuml.solvers.newton import (
     check_squares,
     diagonal_inverse,
     mean_second_derivatives,
-    same_for_all,
 )
 from gpuml.solvers.refresh import CPU_COSTS, MATRICES_AT_ONCE, SAMPLE_ROWS
 
@@ -98,7 +98,7 @@ class _Steps:
 
     def __init__(self, data: LossRows, penalty: Penalty, start: Array, memory: int):
         self.data, self.penalty, self.shape, self.memory = data, penalty, start.shape, memory
-        self.objective = Objective(data, data.total_weights(), penalty)
+        self.objective = Objective(data, data.total_weights, penalty)
         self.total = float(self.objective.total[0])
         self.factor: Any = None
         self.pairs: list[tuple[np.ndarray, np.ndarray, float]] = []
@@ -241,7 +241,7 @@ class _Steps:
         if self.exact and not coupled:
             H = self.hessian_of_all(W)
         else:
-            H = mean_second_derivatives(rows, W, rows.total_weights(), shared=False)[0, 0]
+            H = mean_second_derivatives(rows, W, rows.total_weights, shared=False)[0, 0]
         k, q = self.shape[2:]
         used, l2 = (np.tile(a[0, 0, 0], k) for a in (self.penalty.used, self.penalty.l2))
         diagonal = np.diagonal(H) * used + l2

@@ -111,7 +111,7 @@ class SparseProblem(Objective):
 
 
 def _second_derivatives(rows, W, shared):
-    return mean_second_derivatives(rows, W, rows.total_weights(), shared=shared)
+    return mean_second_derivatives(rows, W, rows.total_weights, shared=shared)
 
 
 def minimise(

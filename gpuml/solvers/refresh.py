@@ -161,11 +161,22 @@ class Refresh:
         Of the model that is farthest from its end, ``left`` is how many times more than enough the
         next step promises.
         """
-        # The curvature from steps is better than recomputed expected curvatures.
-        if self.data.loss.expected and self.times:
+        # The curvature from steps is better than recomputed expected curvatures, and what begins
+        # with Hessians has them before its first pass.
+        if self.times and (self.data.loss.expected or n_iter == 0):
             return None
-        n_candidates = W.shape[0]
         self.lefts.append(math.log(min(max(left, 1.0), MOST_LEFT)))
+        return self._refreshed(problem, W, n_iter)
+
+    def at_start(self, problem: Any, W: Array) -> Any:
+        """The problem with Hessians at W if they come before the first pass anyway, or None."""
+        better = self._refreshed(problem, W, 0)
+        if better is None:
+            self.earned = 0.0
+        return better
+
+    def _refreshed(self, problem, W, n_iter):
+        n_candidates = W.shape[0]
         self._earn(n_candidates, n_iter)
         alike = self.cheap and self.times == 0 and are_alike(W)
         if n_candidates > self.most_matrices:

@@ -144,7 +144,7 @@ def test_solvers_see_no_difference(kind, library, rng, loss):
         LossRows(each, library.asarray(target), library.asarray(weights.astype(float)), loss, 1)
         for each in (design, Dense(library.asarray(X), place))
     ]
-    total = found[0].total_weights()
+    total = found[0].total_weights
     for ours, dense in (
         [gradients(rows, W) for rows in found],
         [mean_second_derivatives(rows, W, total, shared=True) for rows in found],
@@ -178,14 +178,14 @@ def test_models_of_images_are_those_of_rows_that_were_mapped(
     mean, variance = mapped.design.spread()
     assert (mapped.design._few is not None) == (few and isinstance(mapped.design.maps, np.ndarray))
     G = gradients(mapped, library.asarray(W))
-    H = mean_second_derivatives(mapped, library.asarray(W), mapped.total_weights(), shared=False)
+    H = mean_second_derivatives(mapped, library.asarray(W), mapped.total_weights, shared=False)
     for s, split in enumerate(maps):
         image = X @ split[:-1, :-1].T + split[:-1, -1]
         own = library.asarray(weights[s : s + 1].astype(float))
         rows = LossRows(Dense(library.asarray(image), place), target, own, loss, n_vectors)
         model = library.asarray(W[:, s : s + 1])
         close(G[:, s : s + 1, ...], to_host(gradients(rows, model)))
-        expected = mean_second_derivatives(rows, model, rows.total_weights(), shared=False)
+        expected = mean_second_derivatives(rows, model, rows.total_weights, shared=False)
         close(H[:, s : s + 1, ...], to_host(expected))
         close(mean[s, :], image.mean(axis=0))
         close(variance[s, :], image.var(axis=0))
@@ -274,7 +274,7 @@ def test_models_that_begin_alike_share_sums_over_the_rows(rng, monkeypatch):
     weights, l2 = rng.integers(0, 3, (2, N)), rng.random((3, 2, 1, 4))
     rows = LossRows(Dense(X, HOST), target, weights, BINOMIAL, 1)
     penalty = Penalty(0 * l2, l2, np.ones((3, 1, 1, 4)))
-    problem = Objective(rows, rows.total_weights(), penalty)
+    problem = Objective(rows, rows.total_weights, penalty)
     start = np.repeat(rng.normal(size=(1, 2, 1, 4)), 3, axis=0)
     read = []
     sums = newton.gradients

@@ -34,7 +34,7 @@ def test_what_is_read_once_is_theirs(models, loss, rng):
     data = LossRows(Dense(rng.normal(size=(200, 5)), HOST), target, weights, loss, 1)
     l2 = np.broadcast_to(10.0 ** np.arange(-2.0, 2.0)[:, None, None, None], (4, 3, 1, 6))
     penalty = Penalty(np.zeros_like(l2), l2, np.ones((4, 1, 1, 6)))
-    total = data.total_weights()
+    total = data.total_weights
     together = Objective(data, total, penalty).gradient(models, begins=True)
     inverse = inverse_curvature(data, models, penalty, total, shared=False).matrices
     for c, own in enumerate(models[:, None]):

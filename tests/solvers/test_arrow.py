@@ -33,7 +33,7 @@ def problem(rng, n_candidates, n_splits):
     l2 = np.broadcast_to(rng.random((n_candidates, n_splits, 1, 1)) + 0.1, shape).copy()
     l2[..., -1] = 0.0
     penalty = Penalty(np.zeros(shape), l2, np.ones((n_candidates, 1, 1, shape[-1])))
-    return SmoothProblem(data, data.total_weights(), penalty, None), shape
+    return SmoothProblem(data, data.total_weights, penalty, None), shape
 
 
 @pytest.mark.parametrize("alike", [False, True])

@@ -70,7 +70,7 @@ def _same(x):
 
 def sums(data, W):
     """All that solvers ask of rows."""
-    total = data.total_weights()
+    total = data.total_weights
     shared = data.n_splits > 1
     diagonal = diagonal_inverse(data, Penalty(0 * W, 0 * W, 1 + 0 * W), data.n_rows)
     return {

@@ -8,9 +8,11 @@ from gpuml._arrays import HOST
 from gpuml.designs import Dense
 from gpuml.losses import BINOMIAL
 from gpuml.penalties import Penalty
+from gpuml.solvers import loss_models
 from gpuml.solvers import refresh as refreshing
 from gpuml.solvers.loss_models import Options, solve
 from gpuml.solvers.loss_rows import LossRows
+from gpuml.solvers.newton import Objective, diagonal_inverse
 from gpuml.solvers.refresh import GPU_COSTS, KNOWN, Refresh
 
 MANY_PASSES = 40
@@ -110,3 +112,23 @@ def test_classes_that_are_nearly_separable_end_as_near_the_minimum_as_theirs(
 def objective(w, X, y, C):
     z = X @ w[:-1] + w[-1]
     return np.mean(np.logaddexp(0, z) - y * z) + np.sum(w[:-1] ** 2) / (2 * C * len(y))
+
+
+@pytest.mark.parametrize("rarest", [0, 1])
+def test_variances_are_not_read_where_hessians_come_before_the_first_pass(rarest, rng, monkeypatch):
+    read = []
+    monkeypatch.setattr(
+        loss_models, "diagonal_inverse", lambda *args: read.append(1) or diagonal_inverse(*args)
+    )
+    X = rng.normal(size=(40_000, 30))
+    y = (X[:, 0] + rng.normal(size=len(X)) > 0).astype(float)
+    data = LossRows(Dense(X, HOST), y, np.ones((3, len(X))), BINOMIAL, 1)
+    shape = (4, 3, 1, 31)
+    used = np.ones((4, 1, 1, 31))
+    l2 = np.asarray([1e-4, 1e-3, 1e-2, 1e-1])[:, None, None, None] * np.ones(shape)
+    penalty = Penalty(np.zeros(shape), l2, used)
+    solved = solve(data, penalty, np.zeros(shape), Options(tol=1e-8), rarest=rarest)
+    # Where models may be at their minimum from the first, Hessians wait for what variances say.
+    assert bool(read) == (rarest == 0)
+    gradient = Objective(data, data.total_weights, penalty).gradient(solved.W)
+    assert np.abs(gradient).max() <= 1e-8
