@@ -15,7 +15,7 @@ from gpuml.decomposition._projection import all_at_home
 from gpuml.decomposition._streamed import OVERFLOW
 from gpuml.extending import DensityStack, MultifitEstimator
 from gpuml.solvers.covariances import Sample, samples
-from gpuml.solvers.described import Described, describe
+from gpuml.solvers.described import Described, describe, described_by_rows
 
 
 class Density(Protocol):
@@ -77,9 +77,7 @@ class Densities(DensityStack):
 
     def _samples(self, part: str) -> list[Sample]:
         if part not in self.known:
-            folds = self.described.folds
-            lengths = folds.known.get("lengths")
-            self.known[part] = samples(folds, self.described.moments or (), part, lengths)
+            self.known[part] = samples(self.described, part)
         return self.known[part]
 
 
@@ -92,6 +90,8 @@ class DensityEstimator(Travels, MultifitEstimator):
     multifit_divided = True
     # Whether fourth powers of the lengths of rows are read too.
     _needs_lengths: ClassVar[bool] = False
+    # Whether samples of fewer rows than features are wanted as rows, without a covariance.
+    _reads_few_rows: ClassVar[bool] = False
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X, y=None) -> Self:
@@ -159,13 +159,7 @@ class DensityEstimator(Travels, MultifitEstimator):
             {name: each.get(name, getattr(self, name)) for name in self.multifit_params}
             for each in candidates
         ]
-        described = describe(
-            folds,
-            block_bytes=current_settings().block_bytes,
-            advance=advance,
-            by_features=True,
-            lengths=self._needs_lengths,
-        )
+        described = self._described(folds, advance)
         if not described.is_finite:
             check_rows_finite(folds.batch, self)
             raise ValueError(OVERFLOW)
@@ -184,5 +178,16 @@ class DensityEstimator(Travels, MultifitEstimator):
         """Rows that a fitted model scores."""
         X = check_rows(self, X, reset=False)
         folds = whole(resident_rows(X, current_settings().device))
-        described = describe(folds, block_bytes=current_settings().block_bytes, by_features=True)
-        return samples(folds, described.moments or (), "all")[0]
+        return samples(self._described(folds), "all")[0]
+
+    def _described(self, folds, advance=None):
+        batch, block_bytes = folds.batch, current_settings().block_bytes
+        if self._reads_few_rows and batch.n_features > batch.n_rows:
+            return described_by_rows(folds, block_bytes, advance)
+        return describe(
+            folds,
+            block_bytes=block_bytes,
+            advance=advance,
+            by_features=True,
+            lengths=self._needs_lengths,
+        )

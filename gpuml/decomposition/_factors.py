@@ -2,7 +2,8 @@
 
 With a covariance S of n rows and a noise variance d of each feature, the factors are the leading
 eigenvectors of ``G = D S D``, ``D = diag(1 / sqrt d)``. The rows are not needed: what a randomised
-SVD of scaled rows finds in the span of ``G^i B``, of a random block B, follows from G as well.
+SVD of scaled rows finds in the span of ``G^i B``, of a random block B, follows from G as well. Of
+fewer rows than features, with ``S = A'A``, they are ``D A'`` times those of ``G = (A D)(A D)'``.
 
 References
 ----------
@@ -22,6 +23,7 @@ from sklearn.utils import check_random_state
 from gpuml._arrays import Array, device_of, is_array, move, namespace, place_of, to_host
 from gpuml._arrays.ops import EPS, constant
 from gpuml._arrays.threads import threads_for_order
+from gpuml.decomposition._principal import log_density
 from gpuml.exceptions import level_of_user
 from gpuml.solvers.covariances import Sample, log_likelihood
 
@@ -54,14 +56,29 @@ class Factors:
 
     def log_likelihood(self, sample: Sample) -> Array:
         """Mean logarithm () of the density over some rows."""
-        xp, moments = namespace(self.noise), sample.about(self.mean)
-        turn = self.turn
-        distance = xp.sum(xp.linalg.diagonal(moments) / self.noise)
-        distance = distance - xp.sum((turn @ moments) * xp.linalg.solve(self._inner, turn))
-        determinant = -xp.sum(xp.log(self.noise))
-        if turn.shape[0]:
-            determinant = determinant - xp.linalg.slogdet(self._inner)[1]
-        return log_likelihood(distance, determinant, turn.shape[1])
+        xp, turn = namespace(self.noise), self.turn
+        distance = xp.sum((sample.variance + (sample.mean - self.mean) ** 2) / self.noise)
+        spread = xp.linalg.solve(self._inner, sample.along(turn, self.mean))
+        distance = distance - xp.linalg.trace(spread)
+        return log_likelihood(distance, self._log_determinant, turn.shape[1])
+
+    def log_density(self, X: Array) -> Array:
+        """Logarithm of the density of each row (n,), where the rows are."""
+        xp = namespace(self.noise)
+
+        def distance(rows):
+            images = rows @ self.turn.T
+            along = xp.sum(images * xp.linalg.solve(self._inner, images.T).T, axis=1)
+            return xp.sum(rows**2 / self.noise, axis=1) - along
+
+        return log_density(distance, self._log_determinant, self.mean, X)
+
+    @cached_property
+    def _log_determinant(self) -> Array:
+        """Of the precision."""
+        xp = namespace(self.noise)
+        found = -xp.sum(xp.log(self.noise))
+        return found - xp.linalg.slogdet(self._inner)[1] if self.turn.shape[0] else found
 
     def attributes(self) -> dict[str, Any]:
         """Fitted attributes."""
@@ -107,24 +124,30 @@ def _plus_diagonal(matrix: Array, values: Any) -> Array:
 
 def fitted_factors(sample: Sample, params: Mapping[str, Any]) -> Factors:
     """The model of training rows with parameters of `FactorAnalysis`."""
-    with threads_for_order(sample.covariance.shape[0]):
+    with threads_for_order(min(sample.n_rows, sample.mean.shape[0])):
         return _fitted(sample, params)
 
 
 def _fitted(sample, params):
-    S = sample.covariance
-    xp, p = namespace(S), S.shape[0]
+    variance, p = sample.variance, sample.mean.shape[0]
+    xp = namespace(variance)
     count = p if params["n_components"] is None else params["n_components"]
-    variance, noise = xp.linalg.diagonal(S), _initial(params["noise_variance_init"], S)
+    noise = _initial(params["noise_variance_init"], variance)
     # More factors than features vary have no variance, whose logarithm is anything.
     varies = variance > (CONSTANT * EPS * sample.mean) ** 2
     asked = min(count, p, sample.n_rows)
     count = min(count, int(xp.sum(xp.astype(varies, xp.int64))))
-    leading = _leading(sample.n_rows, p, count, params)
+    A = sample.deviations
+    leading = _leading(sample, count, params)
     steps: list[float] = []
     while True:
         root = xp.sqrt(noise) + LEAST
-        values, vectors, rest = leading(S / root[:, None] / root)
+        if A is None:
+            values, vectors, rest = leading(sample.covariance / root[:, None] / root)
+        else:
+            scaled = A / root
+            values, shares, rest = leading(scaled @ scaled.T)
+            vectors = scaled.T @ shares
         size = xp.sqrt(xp.where(values > 1.0, values - 1.0, 0.0))
         W = size[:, None] * vectors.T * root
         total = xp.sum(xp.log(values)) + rest + xp.sum(xp.log(noise))
@@ -144,8 +167,9 @@ def _fitted(sample, params):
             noise = after
             break
         noise = after
-    nothing = xp.zeros((max(0, asked - count), p), dtype=W.dtype, device=device_of(W))
-    W = xp.concat([W, nothing]) if asked > count else W
+    if asked > W.shape[0]:
+        nothing = xp.zeros((asked - W.shape[0], p), dtype=W.dtype, device=device_of(W))
+        W = xp.concat([W, nothing])
     if params["rotation"] is not None:
         W = _rotated(W, params["rotation"])[: params["n_components"], :]
     return Factors(_turned(W), noise, sample.mean, steps)
@@ -164,26 +188,32 @@ def _initial(given, like):
     return move(given, place_of(like))
 
 
-def _leading(n_rows, p, count, params):
-    """What finds eigenvalues (k,), eigenvectors (p, k), and the sum of the other eigenvalues."""
+def _leading(sample, count, params):
+    """What finds eigenvalues (k,), eigenvectors, and the sum of the other eigenvalues.
+
+    Of products of rows it gives the shares (m, k) that the rows have in eigenvectors (p, k).
+    """
+    p, of_rows = sample.mean.shape[0], sample.deviations is not None
     block = count + OVERSAMPLES
-    if params["svd_method"] == "lapack" or block >= min(n_rows, p):
-        return lambda G: _by_eigenvectors(G, min(count, n_rows))
+    if params["svd_method"] == "lapack" or block >= min(sample.n_rows, p):
+        return lambda G: _by_eigenvectors(G, min(count, sample.n_rows), of_rows)
     random = check_random_state(params["random_state"])
+    size = (sample.deviations.shape[0] if of_rows else p, block)
     n_steps = params["iterated_power"]
-    return lambda G: _by_random_block(G, count, random.normal(size=(p, block)), n_steps)
+    return lambda G: _by_random_block(G, count, random.normal(size=size), n_steps, of_rows)
 
 
-def _by_eigenvectors(G, count):
+def _by_eigenvectors(G, count, of_rows):
     xp = namespace(G)
     values, vectors = xp.linalg.eigh(G)
     values, vectors = xp.flip(values), xp.flip(vectors, axis=1)
     # Squares of singular values are not negative, and hardly ever zero.
     values = xp.where(values > EPS**2 * values[0], values, EPS**2 * values[0])
-    return values[:count], vectors[:, :count], xp.sum(values[count:])
+    found = values[:count]
+    return found, vectors[:, :count] / (xp.sqrt(found) if of_rows else 1.0), xp.sum(values[count:])
 
 
-def _by_random_block(G, count, block, n_steps):
+def _by_random_block(G, count, block, n_steps, of_rows):
     """From ``B'B = Y (P'Y)^-1 Y'``, ``Y = G P``, of the rows' part B in the span of their P."""
     xp = namespace(G)
     P = constant(block, like=G, xp=xp)
@@ -194,10 +224,11 @@ def _by_random_block(G, count, block, n_steps):
     values, vectors = xp.linalg.eigh(0.5 * (square + square.T))
     some = values > values.shape[0] * EPS * values[-1]
     scale = xp.where(some, 1.0 / xp.sqrt(xp.where(some, values, 1.0)), 0.0)
-    B = (Y @ vectors) * scale  # (p, block)
-    left, singular, _ = xp.linalg.svd(B, full_matrices=False)
+    turn = vectors * scale
+    left, singular, right = xp.linalg.svd(Y @ turn, full_matrices=False)  # of (p, block)
     values = singular[:count] ** 2
-    return values, left[:, :count], xp.linalg.trace(G) - xp.sum(values)
+    found = P @ turn @ right.T if of_rows else left
+    return values, found[:, :count], xp.linalg.trace(G) - xp.sum(values)
 
 
 def _rotated(W: Array, method: str) -> Array:

@@ -1,7 +1,7 @@
 """From components to what PCA calls them: how many are kept, attributes, maps."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Integral
 from typing import Any
 
@@ -226,21 +226,33 @@ def _eye_over_zero(V):
 
 def log_likelihood(P: Array, mean: Array, X: Array) -> Array:
     """Log-likelihood (n,), where the rows are, under a normal density with a float64 precision."""
-    block_bytes = current_settings().block_bytes or SCORE_BLOCK_BYTES
-    rows_per_block = max(1, block_bytes // (8 * X.shape[1]))
-    home, X = place_of(X), move(X, place_of(P))
-    xp = namespace(X)
+    xp = namespace(P)
     with quiet():  # without any variance it is not finite
         sign, log_determinant = xp.linalg.slogdet(P)
-    constant_part = X.shape[1] * float(np.log(2 * np.pi)) - xp.where(
+    log_determinant = xp.where(
         sign > 0, log_determinant, xp.full_like(log_determinant, -float("inf"))
     )
+    return log_density(lambda rows: xp.sum(rows * (rows @ P), axis=1), log_determinant, mean, X)
+
+
+def log_density(
+    distance: Callable[[Array], Array], log_determinant: Array, mean: Array, X: Array
+) -> Array:
+    """Log-likelihood (n,), where the rows are, under a normal density.
+
+    Of blocks of rows less the mean, in float64, `distance` makes squared Mahalanobis distances.
+    """
+    block_bytes = current_settings().block_bytes or SCORE_BLOCK_BYTES
+    rows_per_block = max(1, block_bytes // (8 * X.shape[1]))
+    home, X = place_of(X), move(X, place_of(mean))
+    xp = namespace(X)
+    constant_part = X.shape[1] * float(np.log(2 * np.pi)) - log_determinant
     mean = xp.astype(mean, xp.float64)
     parts = []
     for start in range(0, X.shape[0], rows_per_block):
         rows = xp.astype(X[start : min(start + rows_per_block, X.shape[0]), :], xp.float64) - mean
         with quiet():
-            parts.append(-0.5 * xp.sum(rows * (rows @ P), axis=1))
+            parts.append(-0.5 * distance(rows))
     return move(in_kind(xp.concat(parts) - 0.5 * constant_part, float_like(X.dtype)), home)
 
 

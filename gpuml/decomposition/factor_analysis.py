@@ -14,7 +14,6 @@ from gpuml._inputs.validation import check_rows
 from gpuml._sklearn import check_same_namespace
 from gpuml.decomposition._density import DensityEstimator
 from gpuml.decomposition._factors import Factors, fitted_factors
-from gpuml.decomposition._principal import log_likelihood
 from gpuml.decomposition._projection import in_kind
 from gpuml.solvers.covariances import Sample
 
@@ -31,8 +30,9 @@ class FactorAnalysis(DensityEstimator, SklearnFactorAnalysis):
 
     NumPy, pandas, polars and lists go to the device of ``gpuml.set_config(device=...)``;
     CuPy, torch and other device arrays stay on theirs. Rows are read once, for their covariance,
-    which is all that the steps need. In a `gpuml.model_selection` search, one pass over the rows
-    serves all candidates on all folds, and held-out rows are scored from their second moments.
+    which is all that the steps need; if there are more features than rows, the rows are kept
+    instead. In a `gpuml.model_selection` search, one pass over the rows serves all candidates on
+    all folds, and held-out rows are scored from their second moments.
 
     Parameters
     ----------
@@ -55,9 +55,8 @@ class FactorAnalysis(DensityEstimator, SklearnFactorAnalysis):
     rotation : {"varimax", "quartimax"}, default=None
         Rotation of the factors after the last step; None is none.
     random_state : int, RandomState instance or None, default=0
-        Seed of "randomized". If there are at least as many rows as features, the same seed draws
-        the same numbers as in scikit-learn. Searches fit candidates one by one unless it is a
-        number.
+        Seed of "randomized"; the same seed draws the same numbers as in scikit-learn. Searches fit
+        candidates one by one unless it is a number.
 
     Attributes
     ----------
@@ -95,6 +94,7 @@ class FactorAnalysis(DensityEstimator, SklearnFactorAnalysis):
     """
 
     _numeric_strings = "fit"
+    _reads_few_rows = True
 
     multifit_params = (
         *("iterated_power", "max_iter", "n_components", "noise_variance_init", "random_state"),
@@ -172,7 +172,7 @@ class FactorAnalysis(DensityEstimator, SklearnFactorAnalysis):
         """
         check_is_fitted(self)
         X = check_rows(self, X, reset=False)
-        return log_likelihood(self._model().precision, self.mean_, X)
+        return self._model().log_density(X)
 
     def score(self, X, y=None):
         """Mean logarithm of the density over rows.

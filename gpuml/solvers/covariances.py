@@ -5,10 +5,13 @@ the second moments ``C + (m - l)(m - l)'``, so that the mean logarithm of a norm
 location l and precision P over its rows is
 
     ``(log |P| - p log 2 pi - tr(P (C + (m - l)(m - l)'))) / 2``.
+
+Where rows are fewer than features, ``C = A'A`` of their deviations A, and C is made only if asked
+for: A has fewer numbers.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,8 +19,9 @@ import numpy as np
 from gpuml._arrays import Array, device_of, namespace
 from gpuml._arrays.ops import EPS
 from gpuml._arrays.threads import threads_for_order
-from gpuml.data import Folds, count_rows
 from gpuml.solvers.affine import transformed
+from gpuml.solvers.described import Described, all_rows, rows_of_parts, training_parts
+from gpuml.solvers.factors import centred_rows
 from gpuml.solvers.moments import Moments, fourth_powers, normal_equations
 
 
@@ -29,8 +33,10 @@ class Sample:
     ----------
     n_rows : int
     mean : array (p,)
-    covariance : array (p, p)
-        About the mean.
+    moments : array (p, p), or None
+        Covariance about the mean; None where `deviations` are known.
+    deviations : array (m, p), or None
+        Their products are the covariance.
     lengths : Moments or None
         Of atoms, with squared lengths of rows, of which `fourth` is made.
     counts : ndarray (1, A)
@@ -41,15 +47,41 @@ class Sample:
 
     n_rows: int
     mean: Array
-    covariance: Array
+    moments: Array | None
+    deviations: Array | None = None
     lengths: Moments | None = None
     counts: Any = None
     known: dict[Any, Any] = field(default_factory=dict)
+
+    @cached_property
+    def covariance(self) -> Array:
+        """The covariance (p, p)."""
+        if self.moments is not None:
+            return self.moments
+        assert self.deviations is not None
+        return self.deviations.T @ self.deviations
+
+    @cached_property
+    def variance(self) -> Array:
+        """Variances (p,)."""
+        if self.deviations is None:
+            return namespace(self.mean).linalg.diagonal(self.covariance)
+        return namespace(self.mean).sum(self.deviations**2, axis=0)
 
     def about(self, location: Array) -> Array:
         """Second moments (p, p) about a location (p,)."""
         away = self.mean - location
         return self.covariance + away[:, None] * away[None, :]
+
+    def along(self, turn: Array, location: Array) -> Array:
+        """Second moments (k, k) of images under a turn (k, p) about that of a location (p,)."""
+        away = turn @ (self.mean - location)
+        if self.deviations is None:
+            spread = turn @ self.covariance @ turn.T
+        else:
+            images = turn @ self.deviations.T
+            spread = images @ images.T
+        return spread + away[:, None] * away[None, :]
 
     def fourth(self, location: Array) -> Array:
         """Mean of the fourth powers of distances from a location (p,)."""
@@ -57,36 +89,39 @@ class Sample:
         return fourth_powers(self.lengths, self.counts, location[None, :])[0] / self.n_rows
 
 
-def samples(
-    folds: Folds,
-    moments: Sequence[Moments],
-    part: str,
-    lengths: Sequence[Moments] | None = None,
-) -> list[Sample]:
-    """The "train" or "test" rows of each split, or "all" rows, of atoms with some moments."""
-    found = []
-    partitions = folds.partitions[:1] if part == "all" else folds.partitions
-    for i, partition in enumerate(partitions):
-        if part == "all":
-            counts, splits = np.ones((1, len(partition.atoms))), None
-        else:
-            counts = getattr(partition, part)
-            splits = slice(partition.first_split, partition.first_split + partition.n_splits)
-        sums = moments[i].combine(counts)
-        if folds.frame is not None:
-            sums = transformed(sums, folds.frame.of(splits))
-        n_rows = counts @ np.asarray([count_rows(atom) for atom in partition.atoms])
-        mean, covariance = _about_mean(sums)
-        found += [
-            Sample(
-                int(n_rows[s]),
-                mean[s, :],
-                covariance[s, ...],
-                None if lengths is None else lengths[i],
-                counts[s : s + 1],
-            )
-            for s in range(len(counts))
+def samples(described: Described, part: str) -> list[Sample]:
+    """The "train" or "test" rows of each split, or "all" rows."""
+    folds = described.folds
+    if part == "all":
+        parts = [all_rows(folds)]
+    else:
+        parts = [
+            replace(training, counts=getattr(partition, part))
+            for training, partition in zip(training_parts(folds), folds.partitions, strict=True)
         ]
+    make = _from_rows if described.moments is None else _from_moments
+    return [sample for each in parts for sample in make(described, each)]
+
+
+def _from_moments(described, parts):
+    folds, counts = described.folds, parts.counts
+    sums = described.moments[parts.index].combine(counts)
+    if folds.frame is not None:
+        sums = transformed(sums, folds.frame.of(parts.splits))
+    mean, covariance = _about_mean(sums)
+    lengths = folds.known.get("lengths")
+    lengths = None if lengths is None else lengths[parts.index]
+    return [
+        Sample(n, mean[s, :], covariance[s, ...], None, lengths, counts[s : s + 1])
+        for s, n in enumerate(rows_of_parts(folds, parts))
+    ]
+
+
+def _from_rows(described, parts):
+    found = []
+    for s, n in enumerate(rows_of_parts(described.folds, parts)):
+        rows = centred_rows(described.stacked(parts.part(s)), True)
+        found.append(Sample(n, rows.x_mean, None, rows.A / float(np.sqrt(n))))
     return found
 
 

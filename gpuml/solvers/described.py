@@ -8,6 +8,7 @@ import numpy as np
 from gpuml._arrays import HOST, Place, itemsize, nbytes, place_of
 from gpuml._arrays.ops import all_finite
 from gpuml.data import Folds, Rows, count_rows, without_weights
+from gpuml.solvers._blocks import quiet
 from gpuml.solvers.affine import Affine, stacked_image, transformed
 from gpuml.solvers.extrema import Extrema, atom_extrema
 from gpuml.solvers.factors import Factors, Stacked, atom_factors
@@ -137,8 +138,11 @@ class Described:
         xp = self.place.xp
         if self.kernel is not None:
             sums = [self.kernel.K, self.kernel.y]
+        elif self.moments is None:
+            with quiet():
+                sums = [xp.sum(R**2) for each in self.factors.values() for R in each.atoms]
         else:
-            sums = [moments.gram for moments in self.moments or ()]
+            sums = [moments.gram for moments in self.moments]
         return all(all_finite(part, xp) for part in sums)
 
     def combined(self, parts: Training) -> Moments:
@@ -268,6 +272,20 @@ def describe(
     )
     # Iterations on sparse rows need no squares of y.
     return replace(found, moments=None) if found.is_sparse and not found.is_finite else found
+
+
+def described_by_rows(
+    folds: Folds, block_bytes: int | None, advance: Callable[[int], None] | None = None
+) -> Described:
+    """Factors of the atoms alone: of fewer rows than features they are the rows."""
+    kept = folds.known.setdefault("factors", {})
+    found = Described(folds, None, None, block_bytes, factors=kept)
+    unread = [i for i in range(len(folds.partitions)) if i not in kept]
+    for i in unread:
+        found.factors_of(i)
+        if advance is not None:
+            advance(folds.batch.n_rows)
+    return replace(found, n_passes=len(unread))
 
 
 def _are_small(folds, n_settings):

@@ -1,11 +1,15 @@
 """Factor analysis is scikit-learn's, in single fits and in searches, wherever the rows are."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.decomposition import FactorAnalysis as Theirs
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV as TheirSearch
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from gpuml import as_sklearn
 from gpuml._arrays import device_of
@@ -102,11 +106,64 @@ def test_the_likelihood_grows_and_its_last_is_that_of_the_model(rng):
     np.testing.assert_allclose(np.diag(model.get_covariance()), X.var(axis=0), rtol=1e-5)
 
 
+@pytest.mark.pairwise
+@pytest.mark.parametrize("library", array_libraries())
 @pytest.mark.parametrize("method", ["lapack", "randomized"])
-def test_of_fewer_rows_than_features_models_are_as_likely(method, rng):
-    X = rows(rng, 30, 50)
-    found, expected = (kind(3, svd_method=method).fit(X) for kind in (FactorAnalysis, Theirs))
-    assert found.score(X) == pytest.approx(expected.score(X), rel=1e-3)
+@pytest.mark.parametrize("rotation", [None, "varimax"])
+def test_of_fewer_rows_than_features_models_are_those_of_scikit_learn(
+    method, rotation, library, rng
+):
+    X = rows(rng, 40, 90)
+    given = library.asarray(X)
+    params = {"n_components": 3, "svd_method": method, "rotation": rotation, "random_state": 5}
+    model, expected = FactorAnalysis(**params).fit(given), Theirs(**params).fit(X)
+    assert model.n_iter_ == expected.n_iter_
+    alike(library.to_numpy(model.components_), expected.components_)
+    for name in ("noise_variance_", "mean_", "loglike_"):
+        np.testing.assert_allclose(
+            library.to_numpy(getattr(model, name)), getattr(expected, name), rtol=1e-7
+        )
+    found = library.to_numpy(model.score_samples(given))
+    np.testing.assert_allclose(found, expected.score_samples(X), rtol=1e-7)
+    assert model.score(given) == pytest.approx(expected.score(X), rel=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:FactorAnalysis did not converge")
+@pytest.mark.parametrize("scaled", [False, True])
+def test_searches_of_fewer_rows_than_features_are_those_of_scikit_learn(scaled, rng):
+    X = rows(rng, 40, 90)
+    grid = {"factoranalysis__n_components": [0, 1, 4]}
+    first = [StandardScaler()] if scaled else []
+    found, expected = (
+        search(make_pipeline(*first, model), grid, return_train_score=True).fit(X)
+        for search, model in [
+            (GridSearchCV, FactorAnalysis(max_iter=4)),
+            (TheirSearch, Theirs(max_iter=4)),
+        ]
+    )
+    assert "together" in found.plan_.steps[0].why
+    for name in ("mean_test_score", "mean_train_score"):
+        np.testing.assert_allclose(found.cv_results_[name], expected.cv_results_[name], rtol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["lapack", "randomized"])
+def test_no_square_of_many_features_is_made(method, rng):
+    X = rng.normal(size=(12, 3_000))
+    tracemalloc.start()
+    try:
+        FactorAnalysis(2, svd_method=method).fit(X).score(X)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < 8 * X.shape[1] ** 2 / 4
+
+
+def test_few_rows_that_are_not_finite_are_an_error(rng):
+    X = rows(rng, 10, 20)
+    for value, message in [(np.nan, "NaN"), (np.inf, "infinity"), (1e200, "overflow")]:
+        X[3, 4] = value
+        with pytest.raises(ValueError, match=message):
+            FactorAnalysis(2).fit(X)
 
 
 @pytest.mark.parametrize("shape", [(30, 2), (4, 6), (30, 1)], ids=str)
