@@ -97,6 +97,11 @@ class Design(Aligned, ABC):
         """The time of `gram` per row, in multiplications of dense rows."""
         return float(self.shape[1]) ** 2
 
+    @property
+    def has_fast_gram(self) -> bool:
+        """Whether `gram` takes less time than products of dense copies of the rows."""
+        return self.gram_cost < self.shape[1] ** 2
+
     def cross_cost(self, other: "Design") -> float:
         """As `gram_cost`, for `cross`."""
         return float(self.shape[1]) * other.shape[1]

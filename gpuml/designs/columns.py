@@ -153,7 +153,7 @@ class Columns(Design):
 
     def products_about(self, mean: Array) -> Array:
         """Sums (p, p) of products of the columns about their means, float64."""
-        if self.gram_cost >= self.shape[1] ** 2:
+        if not self.has_fast_gram:
             return super().products_about(mean)
         xp = self.place.xp
         # For large numbers, a difference of sums has no accurate digits.

@@ -6,6 +6,7 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from gpuml._arrays import Array, Place, device_of, free_memory, namespace, place_of
 from gpuml.designs._sparse_ops import (
@@ -26,6 +27,8 @@ GPU_DENSE_BYTES = 2**28
 # two cores of a Xeon; on GPUs, from bandwidths.
 CPU_ENTRY_COST = 8.0
 GPU_ENTRY_COST = 100.0
+# Multiplications of dense columns in the time of one of two entries of the same row, on a CPU.
+PRODUCT_COST = 500.0
 # On a CPU, blocks have so many entries for each column of the matrix.
 CPU_ENTRIES_PER_COLUMN = 8
 
@@ -72,6 +75,14 @@ class Sparse(Design):
         """The time of a product with an entry, relative to an entry of dense rows."""
         return CPU_ENTRY_COST if self.place.is_host else GPU_ENTRY_COST
 
+    @property
+    def has_fast_gram(self) -> bool:
+        """Whether rows have so few entries that products of all pairs of them are few."""
+        if not self.place.is_host:
+            return False
+        pairs = np.sum(np.diff(self.matrix.indptr).astype(np.float64) ** 2)
+        return PRODUCT_COST * pairs < self.shape[0] * float(self.shape[1]) ** 2
+
     def n_runs(self, most: int) -> int:
         """The number of runs, a power of 2, into which the rows may be divided."""
         return 2 ** int(np.log2(min(most, self._most_blocks)))
@@ -106,6 +117,12 @@ class Sparse(Design):
             part = take_rows(part, numbers[rows])
         return replace(self, matrix=float64_matrix(part), known={})
 
+    def with_ones(self) -> "Sparse":
+        """The rows, in float64 on a CPU, and a last column of ones."""
+        ones = sparse.csr_array(np.ones((self.shape[0], 1)))
+        matrix = sparse.hstack([float64_matrix(self.matrix), ones], format="csr")
+        return replace(self, matrix=matrix, known={})
+
     def with_smaller_blocks(self, n_columns: int, error: BaseException) -> "Sparse":
         """The same rows with a quarter of the block size; MemoryError if it was the smallest."""
         n_blocks = self._n_blocks(n_columns, self._bound)
@@ -122,8 +139,15 @@ class Sparse(Design):
     def gram(self, weights: Array) -> Array:
         """``X' diag(w) X`` (M, p, p), float64, for each w of `weights` (M, n).
 
-        Sparse rows, transposed, times dense copies of small blocks of them.
+        Sparse rows, transposed, times dense copies of small blocks of them; or times sparse ones.
         """
+        if self.has_fast_gram:
+            X = float64_matrix(self.matrix)
+            counts = np.diff(X.indptr)
+            found = np.empty((len(weights), X.shape[1], X.shape[1]))
+            for m, w in enumerate(weights):
+                (X.T @ with_data(X, X.data * np.repeat(w, counts))).toarray(out=found[m])
+            return found
         xp, (n, p) = self.place.xp, self.shape
         bound = CPU_DENSE_BYTES if self.place.is_host else GPU_DENSE_BYTES
         size = max(SMALLEST_BLOCK_ROWS, bound // (8 * p * weights.shape[0]))

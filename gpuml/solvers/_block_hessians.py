@@ -11,7 +11,7 @@ from gpuml._arrays import Array
 from gpuml._arrays.ops import zeros
 from gpuml._arrays.threads import ordered_map
 from gpuml.data import cut
-from gpuml.designs import Columns, Dense
+from gpuml.designs import Columns, Dense, Sparse
 from gpuml.designs.base import SMALLEST_BLOCK_ROWS
 
 # Workspace besides the products of columns, whose size does not depend on the number of rows.
@@ -39,6 +39,8 @@ def hessians(data: Any, W: Array, shift: Array | None = None) -> Array:
         else:
             each = [w * c[0, ...]]
         h = xp.reshape(xp.stack(each), (-1, X.shape[0]))
+        if isinstance(X, Sparse):
+            return X.with_ones().gram(h)
         ones = xp.ones((X.shape[0], 1), dtype=xp.float64, device=place.device)
         return Columns((X, Dense(ones, place))).gram(h)
 
@@ -46,9 +48,14 @@ def hessians(data: Any, W: Array, shift: Array | None = None) -> Array:
     bound = CPU_BYTES if place.kind == "numpy" else GPU_BYTES
     blocks = cut(slice(0, data.n_rows), max(SMALLEST_BLOCK_ROWS, bound // row_bytes))
     alone = data.threads == 1
-    found = zeros((len(pairs) * n_models, q, q), like=data.target, xp=xp)
-    for part in map(of_block, blocks) if alone else ordered_map(of_block, blocks, data.threads):
+    parts = map(of_block, blocks) if alone else ordered_map(of_block, blocks, data.threads)
+    found = next(parts, None)
+    if found is None:  # no rows
+        found = zeros((len(pairs) * n_models, q, q), like=data.target, xp=xp)
+    for part in parts:
         found += part
+    if k == 1:
+        return xp.reshape(found, (*grid, q, q))
     found = xp.reshape(found, (len(pairs), n_models, q, q))
     total = zeros((n_models, k, q, k, q), like=data.target, xp=xp)
     for number, (i, j) in enumerate(pairs):

@@ -309,7 +309,7 @@ def second_derivatives(data: LossRows, W: Array, shift: Array | None = None) -> 
     xp = data.place.xp
     if shift is not None:
         W = xp.concat([W[..., :-1], W[..., -1:] + W[..., :-1] @ shift[:, None]], axis=-1)
-    if data.design.gram_cost < data.design.shape[1] ** 2:
+    if data.design.has_fast_gram:
         return _block_hessians.hessians(data, W, shift)
     n_candidates, n_splits, k, q = W.shape
     grid = (n_candidates, n_splits)

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import Array, device_of, is_numpy, move, namespace, place_of, to_host
+from gpuml._arrays import Array, is_numpy, move, namespace, place_of, to_host
 from gpuml._arrays.ops import clipped
 from gpuml.solvers._blocks import quiet
 from gpuml.solvers._patterns import Factors
@@ -62,9 +62,11 @@ class SparseProblem(Objective):
         xp = namespace(W)
         H = move(rows.ask(_second_derivatives, W, shared), place_of(W))
         used = xp.tile(self.penalty.used[:, :, 0, :], (1, 1, W.shape[2]))
-        H = H * used[..., :, None] * used[..., None, :]
-        eye = xp.eye(H.shape[-1], dtype=xp.float64, device=device_of(H))
-        H = H + eye * (RIDGE * xp.linalg.diagonal(H))[..., None]
+        if not bool(xp.all(used == 1.0)):
+            H = H * used[..., :, None] * used[..., None, :]
+        flat = xp.reshape(H, (*H.shape[:-2], -1))
+        flat[..., :: H.shape[-1] + 1] *= 1.0 + RIDGE
+        H = xp.reshape(flat, H.shape)
         return replace(self, H=H, factors=Factors())
 
     def _selected(self, index, xp):

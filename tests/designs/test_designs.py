@@ -11,6 +11,7 @@ from gpuml._arrays import HOST, place_of, to_host
 from gpuml.designs import Beside, Coded, Columns, Dense, Flagged, Mapped, Sparse, _few_entries
 from gpuml.designs._sparse_ops import csr
 from gpuml.designs.coded import CodedBlock
+from gpuml.designs.sparse import SparseBlock
 from gpuml.losses import BINOMIAL, MULTINOMIAL, tweedie
 from gpuml.penalties import Penalty
 from gpuml.solvers import loss_rows, newton
@@ -314,3 +315,19 @@ def test_columns_beside_images_are_their_own_images(library, rng, n_splits):
     if n_splits == 1:
         coef = rng.normal(size=(2, m + k))
         close(design.matvec(library.asarray(coef)), images[0] @ coef.T)
+
+
+@pytest.mark.parametrize("loss", [BINOMIAL, MULTINOMIAL], ids=["binomial", "multinomial"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_hessians_of_rows_with_few_entries_need_no_dense_copy(loss, weighted, rng, monkeypatch):
+    X = sparse.random_array((N, 120), density=0.01, rng=rng, format="csr")
+    k = 1 if loss is BINOMIAL else 3
+    y = rng.integers(0, 2, N) * 1.0 if k == 1 else rng.integers(0, k, N)
+    weights = rng.random((2, N)) if weighted else None
+    W = rng.normal(size=(2, 2 if weighted else 1, k, 121))
+    rows = [
+        LossRows(design, y, weights, loss, k) for design in (Sparse(X), Dense(X.toarray(), HOST))
+    ]
+    expected = second_derivatives(rows[1], W)
+    monkeypatch.setattr(SparseBlock, "dense", None)
+    np.testing.assert_allclose(second_derivatives(rows[0], W), expected, rtol=1e-12, atol=1e-12)
