@@ -44,8 +44,10 @@ class Task:
     `kept` says which predictions for held-out rows become "predictions" of results that did not
     fail. With `out_of_bag`, trees of a forest predict the rows that they did not draw. `grown` has
     ensembles by the candidates that continue them; None if no round follows. If fits run in
-    parallel, each may use `threads`. On the splits in `unscored` models are for the caller, and
-    errors of fits and scores are no matter: there `error_score` becomes None (see `on`).
+    parallel, each may use `threads`. `numbered` says that what `verbose` prints tells the place of
+    each fit, as scikit-learn's searches do and its functions do not. On the splits in
+    `unscored` models are for the caller, and errors of fits and scores are no matter: there
+    `error_score` becomes None (see `on`).
     """
 
     scorer: Any
@@ -60,6 +62,7 @@ class Task:
     on_end: "Callable[[Progress, Mapping[str, Any]], None] | None" = None
     grown: Mapping[int, Any] | None = None
     threads: int | None = None
+    numbered: bool = True
     unscored: frozenset[int] = frozenset()
 
     def on(self, split: int) -> "Task":
@@ -292,6 +295,8 @@ def announce_end(params: Any, where: Progress, task: Task, result: Mapping[str, 
 
 def _position(where, task):
     text = ""
+    if not task.numbered:
+        return text
     if task.verbose > 2:
         text += f" {where.split + 1}/{where.n_splits}"
     if task.verbose > 9:

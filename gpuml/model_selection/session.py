@@ -117,6 +117,7 @@ class Session:
             return_train_score=return_train_score,
             error_score=error_score,
             verbose=verbose,
+            numbered=True,
         )
         self._open: Evaluator | None = Evaluator(job)
         # Without values per row.

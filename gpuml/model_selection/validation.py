@@ -281,7 +281,7 @@ def job_of(
         scorer=scorers,
         fit_params={n: v for n, v in routed.estimator[method].items() if v is not None},
         score_params=dict(routed.scorer.score),
-        **task,
+        **{"numbered": False, **task},
     )
     copies = tuple(noting.clones)
     return Job(clone(estimator), X, y, splits, made, n_jobs, pre_dispatch, estimators=copies)

@@ -1,5 +1,6 @@
 """Curves, predictions of held-out rows and permutation tests are scikit-learn's, many at a time."""
 
+import re
 from functools import partial
 
 import numpy as np
@@ -404,3 +405,20 @@ def test_values_that_are_not_allowed_raise_scikit_learns_error(name, options, wr
         scoring = "no_such_scorer"
     with pytest.raises(InvalidParameterError, match="The '(C|scoring)' parameter of"):
         getattr(ours, name)(estimator, X, y > y.mean(), scoring=scoring, **options)
+
+
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("name", ["cross_validate", "cross_val_score", "validation_curve"])
+def test_lines_of_fits_tell_no_place_as_those_of_scikit_learn(name, shared, rng, capsys):
+    X, y = rng.normal(size=(60, 4)), rng.normal(size=60)
+    given = {"param_name": "max_depth", "param_range": [1, 2]} if name == "validation_curve" else {}
+    printed = []
+    for package in (sk, ours):
+        random = np.random.RandomState(0)
+        model = DecisionTreeRegressor(random_state=random)
+        cv = sk.KFold(3, shuffle=True, random_state=random if shared else 0)
+        getattr(package, name)(model, X, y, cv=cv, verbose=10, **given)
+        lines = capsys.readouterr().out.splitlines()
+        fits = [line for line in lines if line.startswith("[CV")]
+        printed.append(sorted(re.sub(r"\.\.+|total time=.*", " ", line) for line in fits))
+    assert printed[0] == printed[1]
