@@ -1,5 +1,6 @@
 """Estimators of gpuml as estimators of scikit-learn, which need no gpuml."""
 
+import importlib
 import inspect
 import types
 from typing import Any
@@ -12,6 +13,8 @@ from gpuml._sklearn import InvalidParameterError, validate_parameter_constraints
 
 OURS = ("gpuml", "gpuml_dask")
 THEIRS = ("sklearn", "umap")
+# Modules whose functions may be parameters of estimators.
+WITH_FUNCTIONS = ("feature_selection", "metrics")
 
 
 def as_sklearn(estimator: Any) -> Any:
@@ -63,7 +66,7 @@ def _twin(value: Any, walk: Walk) -> Any:
     if is_cupyx_sparse(value):
         return value.get()
     if isinstance(value, types.FunctionType):
-        return _their_metric(value)
+        return _their_function(value)
     if _has_parts(value):
         return _their_object(value, walk)
     return value
@@ -73,13 +76,14 @@ def _root(kind):
     return kind.__module__.partition(".")[0]
 
 
-def _their_metric(function):
-    """scikit-learn's metric for ours of the same name."""
-    if not function.__module__.startswith("gpuml.metrics."):
+def _their_function(function):
+    """scikit-learn's metric, or score of features, for ours of the same name."""
+    root, _, rest = function.__module__.partition(".")
+    module = rest.partition(".")[0]
+    if root != "gpuml" or module not in WITH_FUNCTIONS:
         return function
-    import sklearn.metrics
-
-    return getattr(sklearn.metrics, function.__name__, function)
+    theirs = importlib.import_module(f"sklearn.{module}")
+    return getattr(theirs, function.__name__, function)
 
 
 def _has_parts(value):

@@ -8,7 +8,7 @@ from sklearn import feature_selection as sk
 from gpuml._arrays import is_array, to_host
 from gpuml._inputs.validation import check_rows, finite_target
 from gpuml.feature_selection._selector import Selector
-from gpuml.feature_selection.scores import OURS
+from gpuml.feature_selection.scores import OURS, f_classif
 
 
 class _ByScore(Selector):
@@ -70,6 +70,9 @@ class SelectKBest(_ByScore, sk.SelectKBest):
     array(['petal length (cm)', 'petal width (cm)'], dtype=object)
     """
 
+    def __init__(self, score_func=f_classif, *, k=10):
+        super().__init__(score_func, k=k)
+
 
 class SelectPercentile(_ByScore, sk.SelectPercentile):
     r"""Select a percentage of the features, those with the highest scores.
@@ -109,6 +112,9 @@ class SelectPercentile(_ByScore, sk.SelectPercentile):
     >>> SelectPercentile(percentile=50).fit(X, y).get_feature_names_out()
     array(['petal length (cm)', 'petal width (cm)'], dtype=object)
     """
+
+    def __init__(self, score_func=f_classif, *, percentile=10):
+        super().__init__(score_func, percentile=percentile)
 
 
 class SelectFpr(_ByScore, sk.SelectFpr):
@@ -150,6 +156,9 @@ class SelectFpr(_ByScore, sk.SelectFpr):
     array(['petal length (cm)', 'petal width (cm)'], dtype=object)
     """
 
+    def __init__(self, score_func=f_classif, *, alpha=5e-2):
+        super().__init__(score_func, alpha=alpha)
+
 
 class SelectFdr(_ByScore, sk.SelectFdr):
     r"""Select features with a false discovery rate of at most alpha.
@@ -190,6 +199,9 @@ class SelectFdr(_ByScore, sk.SelectFdr):
     array(['petal length (cm)', 'petal width (cm)'], dtype=object)
     """
 
+    def __init__(self, score_func=f_classif, *, alpha=5e-2):
+        super().__init__(score_func, alpha=alpha)
+
 
 class SelectFwe(_ByScore, sk.SelectFwe):
     r"""Select features with a p-value below alpha / d, for d features: :math:`p_j < \alpha / d`.
@@ -229,6 +241,9 @@ class SelectFwe(_ByScore, sk.SelectFwe):
     >>> SelectFwe(alpha=1e-60).fit(X, y).get_feature_names_out()
     array(['petal length (cm)', 'petal width (cm)'], dtype=object)
     """
+
+    def __init__(self, score_func=f_classif, *, alpha=5e-2):
+        super().__init__(score_func, alpha=alpha)
 
 
 class GenericUnivariateSelect(_ByScore, sk.GenericUnivariateSelect):
@@ -271,3 +286,6 @@ class GenericUnivariateSelect(_ByScore, sk.GenericUnivariateSelect):
     >>> GenericUnivariateSelect(mode="k_best", param=2).fit(X, y).get_feature_names_out()
     array(['petal length (cm)', 'petal width (cm)'], dtype=object)
     """
+
+    def __init__(self, score_func=f_classif, *, mode="percentile", param=1e-5):
+        super().__init__(score_func, mode=mode, param=param)

@@ -5,6 +5,7 @@ import pytest
 import sklearn.feature_selection as sk
 
 import gpuml.feature_selection as ours
+from gpuml import as_sklearn
 from gpuml.linear_model import Ridge
 from gpuml.model_selection import GridSearchCV
 from gpuml.pipeline import make_pipeline
@@ -146,3 +147,19 @@ def test_selectors_join_the_pass_of_a_model(module):
     search = GridSearchCV(steps, {"selectkbest__k": [1, 2, 5], "ridge__alpha": [0.1, 10.0]}, cv=4)
     search.fit(X, y * 1.0)
     assert "all candidates together" in str(search.plan_)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("SelectKBest", "SelectPercentile", "SelectFpr", "SelectFdr", "SelectFwe"),
+        "GenericUnivariateSelect",
+    ],
+)
+def test_the_default_score_is_ours_and_scikit_learns_in_a_twin(name):
+    kind, theirs = getattr(ours, name), getattr(sk, name)
+    assert repr(kind(ours.f_classif)) == repr(theirs(sk.f_classif)) == f"{name}()"
+    for given, expected in [((), sk.f_classif), ((ours.chi2,), sk.chi2)]:
+        twin = as_sklearn(kind(*given))
+        assert type(twin) is theirs
+        assert twin.score_func is expected
