@@ -58,10 +58,11 @@ class Fitted:
 
 @dataclass(frozen=True)
 class Principal(Fitted):
-    """Components about the mean, by the solvers of each part."""
+    """Components about the mean, by the solvers of each part; their number as what type."""
 
     whiten: bool
     solvers: Sequence[str]
+    type_of_count: Any
 
     def _matrix(self, width):
         matrix = super()._matrix(width)
@@ -84,7 +85,7 @@ class Principal(Fitted):
         return {
             **arrays,
             "noise_variance_": self._noise(s, squares, total),
-            "n_components_": count,
+            "n_components_": self.type_of_count(count),
             "n_samples_": n_rows,
             "_fit_svd_solver": self.solvers[s],
         }

@@ -113,14 +113,27 @@ def kept_counts(
 
 def _count(wanted, squares, total, n_rows):
     if wanted == "mle":
-        return int(_infer_dimension(squares / (n_rows - 1), n_rows))
-    if not isinstance(wanted, Integral):
-        if not total > 0:  # a share of nothing: one, as scikit-learn has it
-            return 1
-        shares = np.cumsum(squares / total)
-        # The share is to be exceeded; rounding may leave that to no number at all.
-        return min(int(np.searchsorted(shares, wanted, side="right")) + 1, len(squares))
-    return int(wanted)
+        try:
+            return int(_infer_dimension(squares / (n_rows - 1), n_rows))
+        except ValueError as error:
+            raise ValueError(
+                "n_components='mle' needs variances that differ from each other: equal ones have "
+                "infinite likelihood. Choose n_components as a number or a share."
+            ) from error
+    if isinstance(wanted, Integral):
+        return int(wanted)
+    if not total > 0:  # a share of nothing: one, as scikit-learn has it
+        return 1
+    shares = np.cumsum(squares / total)
+    # The share is to be exceeded; rounding may leave that to no number at all.
+    return min(int(np.searchsorted(shares, wanted, side="right")) + 1, len(squares))
+
+
+def type_of_count(n_components: Any) -> Any:
+    """The type that scikit-learn's number of components has for a value of the parameter."""
+    if n_components is None:
+        return int
+    return type(n_components) if isinstance(n_components, Integral) else np.int64
 
 
 # ---------------------------------------------------------------- the generative model

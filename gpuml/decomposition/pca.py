@@ -30,6 +30,7 @@ from gpuml.decomposition._principal import (
     log_likelihood,
     precision,
     streamed_log_likelihood,
+    type_of_count,
 )
 from gpuml.decomposition._streamed import check_streamed, opened
 from gpuml.reading.sources import is_stored
@@ -197,7 +198,8 @@ class PCA(Decomposition, Generative, SklearnPCA):
         return Iteration(self.n_oversamples, n_iter, self.random_state)
 
     def _fitted(self, found, counts, n_rows, batch, solvers):
-        return Principal(found.found, counts, n_rows, batch, self.whiten, solvers)
+        kind = type_of_count(self.n_components)
+        return Principal(found.found, counts, n_rows, batch, self.whiten, solvers, kind)
 
     def score_samples(self, X):
         """Log-likelihood of each row under the generative model.

@@ -407,3 +407,18 @@ def test_float32_rows_have_components_that_their_digits_allow(rng, mean, size):
     np.testing.assert_allclose(variance, exact.explained_variance_, rtol=2e-5)
     turned = np.abs(np.sum(found.components_ * exact.components_, axis=1))
     np.testing.assert_allclose(turned, 1.0, rtol=1e-6)
+
+
+@pytest.mark.parametrize("wanted", ["mle", 0.5, 2, np.int32(2), None], ids=repr)
+def test_numbers_of_components_are_of_scikit_learns_type(wanted, library, rng):
+    X = rng.normal(size=(60, 5))
+    found = PCA(wanted).fit(library.asarray(X)).n_components_
+    expected = sk.PCA(wanted).fit(X).n_components_
+    assert type(found) is type(expected)
+    assert found == expected
+
+
+def test_equal_variances_have_no_number_of_greatest_likelihood():
+    X = np.concatenate([np.eye(4), -np.eye(4)])
+    with pytest.raises(ValueError, match="variances that differ"):
+        PCA("mle").fit(X)
