@@ -3,16 +3,16 @@
 from typing import Any, Self
 
 import numpy as np
+from sklearn import config_context
 from sklearn import ensemble as sk
 from sklearn.base import clone
-from sklearn.utils.metadata_routing import get_routing_for_object
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter
+from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import as_array, is_foreign, move, namespace, place_of
 from gpuml._inputs.validation import require_target, unchanged_on_error
 from gpuml._persistence.travel import Travels
-from gpuml._sklearn import _check_n_features, _routing_enabled
+from gpuml._sklearn import _check_n_features
 from gpuml.metrics.own_scores import ScoredByAccuracy, ScoredByR2
 from gpuml.model_selection.numbered import InCpuMemory, at_rows, in_cpu_memory
 from gpuml.model_selection.parts import (
@@ -70,9 +70,8 @@ class _Bagging(Travels):
         # scikit-learn's warm start adds to these lists.
         lists = ("estimators_", "estimators_features_")
         changes.update({name: list(own) for name, own in vars(self).items() if name in lists})
-        weighs = _takes_weights(estimator)
-        rows = Features(X) if weighs else X
-        run_around(self, self._theirs._fit, changes, rows, y, max_samples, **others)
+        with config_context(array_api_dispatch=False):  # which asks for the library of `Features`
+            run_around(self, self._theirs._fit, changes, Features(X), y, max_samples, **others)
         self.__dict__.pop("_rows", None)
         self.estimator_ = clone(estimator)
         self._fit_resamples()
@@ -385,10 +384,3 @@ class BaggingRegressor(ScoredByR2, _Bagging, sk.BaggingRegressor):
         return sum(model.predict(known) for model, known in self._members(rows)) / len(
             self.estimators_
         )
-
-
-def _takes_weights(estimator):
-    """Whether resamples can be passed as sample weights, by scikit-learn's rule."""
-    if _routing_enabled():
-        return get_routing_for_object(estimator).consumes("fit", ("sample_weight",))
-    return has_fit_parameter(estimator, "sample_weight")

@@ -371,10 +371,11 @@ class Features:
         self.shape = X.shape
 
     def __getitem__(self, key: tuple[Any, Any]) -> "Features":
-        rows, columns = (None if isinstance(each, slice) else each for each in key)
-        if rows is not None:
-            return Features(self.X, np.flatnonzero(rows), self.columns)
-        return Features(self.X, self.rows, columns)
+        rows, columns = (None if each is ... or isinstance(each, slice) else each for each in key)
+        if rows is None:
+            return Features(self.X, self.rows, columns)
+        rows = np.asarray(rows)
+        return Features(self.X, np.flatnonzero(rows) if rows.dtype == bool else rows, self.columns)
 
     def taken(self) -> Any:
         """The rows with these columns."""
@@ -397,8 +398,7 @@ class Resampled(Later):
 
     def fitted(self) -> Any:
         """The estimator, fitted by itself."""
-        X = self.X.taken() if isinstance(self.X, Features) else self.X
-        self.estimator.fit(X, self.y, **self.params)
+        self.estimator.fit(self.X.taken(), self.y, **self.params)
         return self.estimator
 
 
@@ -412,7 +412,7 @@ def resampled(noted: Sequence[Any], n_jobs: int | None = None) -> tuple[list[Any
         return list(noted), Plan(())
     first, why = waiting[0], None
     last = getattr(first.estimator, "steps", [(0, first.estimator)])[-1][1]
-    if not isinstance(first.X, Features):
+    if first.X.rows is not None:
         why = f"{type(first.estimator).__name__} takes no sample weights"
     elif first.X.columns is not None:
         why = "each model has its own features; leave max_features at the default"

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 import sklearn
 from scipy import sparse
-from sklearn import calibration, ensemble, multiclass, multioutput, naive_bayes
+from sklearn import calibration, ensemble, multiclass, multioutput, naive_bayes, neighbors
 from sklearn import linear_model as sk
 from sklearn import model_selection as selection
 from sklearn.base import clone
@@ -871,3 +871,18 @@ CHECKED = [
 @parametrize_with_checks(CHECKED)
 def test_check_estimator(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("dispatch", [False, True])
+@pytest.mark.parametrize("library", array_libraries())
+@pytest.mark.parametrize("max_features", [1.0, 0.6])
+def test_bags_of_models_without_weights_draw_rows_of_any_library(max_features, library, dispatch):
+    options = {"n_estimators": 3, "max_features": max_features, "random_state": 0}
+    ours = BaggingClassifier(KNeighborsClassifier(), **options)
+    theirs = ensemble.BaggingClassifier(neighbors.KNeighborsClassifier(), **options)
+    expected = theirs.fit(X, CLASSES).predict_proba(X)
+    given = library.asarray(X)
+    with sklearn.config_context(array_api_dispatch=dispatch):
+        found = ours.fit(given, library.asarray(CLASSES)).predict_proba(given)
+    np.testing.assert_allclose(library.to_numpy(found), expected, rtol=1e-7)
+    assert "takes no sample weights" in str(ours.plan_)
