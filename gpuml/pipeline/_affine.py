@@ -26,7 +26,7 @@ from gpuml.pipeline._stacks import (
     PipelineStack,
     RegressionPipelineStack,
 )
-from gpuml.pipeline._weights import fit_weights
+from gpuml.pipeline._weights import fit_weights, weights_obstacle
 from gpuml.resampling.keys import value_key
 from gpuml.resampling.multifit import (
     BY_ROW,
@@ -337,8 +337,8 @@ def pipeline_obstacle(
     weight = f"{name}__sample_weight"
     if why is None and weight in fit_params and not has_fit_parameter(last, "sample_weight"):
         why = f"fit is given {weight}"
-    if why is None and fit_weights(estimator, fit_params) is None:
-        why = f"fit is given more than one array of weights: {', '.join(fit_params)}"
+    if why is None:
+        why = weights_obstacle(estimator, fit_params)
     return why
 
 

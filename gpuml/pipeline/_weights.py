@@ -3,9 +3,11 @@
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import process_routing
 
+from gpuml._arrays import as_array, is_array, namespace
 from gpuml._sklearn import _routing_enabled
 
 
@@ -31,3 +33,23 @@ def fit_weights(pipeline: Pipeline, fit_params: Mapping[str, Any]) -> Any:
     known = names <= {name for name, _ in pipeline.steps}
     same = all(value is values[0] for value in values)
     return (values[0], names) if values and only_weights and known and same else None
+
+
+def weights_obstacle(pipeline: Pipeline, fit_params: Mapping[str, Any]) -> str | None:
+    """Why the rows of a pipeline cannot have the weights in the fit parameters, if they cannot."""
+    found = fit_weights(pipeline, fit_params)
+    if found is None:
+        return f"fit is given more than one array of weights: {', '.join(fit_params)}"
+    # Scalers accept negative ones, and rows that are read for all models have none.
+    return "some sample weights are negative" if _some_negative(found[0]) else None
+
+
+def _some_negative(weight):
+    weight = as_array(weight)
+    if isinstance(weight, list | tuple) or hasattr(weight, "to_numpy"):
+        weight = np.asarray(weight)
+    if not is_array(weight):
+        return False
+    xp = namespace(weight)
+    is_real = xp.isdtype(weight.dtype, ("integral", "real floating"))
+    return is_real and bool(xp.any(weight < 0))

@@ -460,6 +460,21 @@ def test_weights_by_the_name_of_a_step(step):
     assert seen[0] == pytest.approx(seen[1])
 
 
+@pytest.mark.parametrize("kind", [np.asarray, list, pd.Series], ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("below", [0.5, 2.0])
+def test_scalers_get_negative_weights_without_a_warning(below, kind):
+    X, y = regression_data()
+    w = weights(len(y))
+    w[::7] = -below
+    given = {"standardscaler__sample_weight": kind(w)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ours = search(GridSearchCV, OURS, "scale-ridge").fit(X, y, **given)
+    theirs = search(SklearnGridSearchCV, THEIRS, "scale-ridge").fit(X, y, **given)
+    assert "some sample weights are negative" in str(ours.plan_)
+    assert_same_scores(ours, theirs, atol=1e-6)
+
+
 @pytest.mark.parametrize("scored", [True, False])
 @pytest.mark.parametrize("model", ["Ridge", "LogisticRegression"])
 def test_routed_weights(model, scored):
