@@ -33,23 +33,15 @@ __all__ = [
 
 # `import gpuml` loads no scikit-learn, and `gpuml.linear_model.Ridge` needs no other import.
 _PACKAGES = (
-    *("calibration", "cluster", "compose", "covariance", "cross_decomposition", "datasets"),
-    *("decomposition", "discriminant_analysis"),
+    *("base", "calibration", "cluster", "compose", "covariance", "cross_decomposition"),
+    *("datasets", "decomposition", "discriminant_analysis", "dummy"),
     *("ensemble", "exceptions", "extending", "feature_extraction", "feature_selection"),
-    *("gaussian_process", "impute"),
-    *("inspection", "kernel_approximation", "kernel_ridge", "linalg", "linear_model", "losses"),
-    *("manifold", "metrics", "mixture"),
-    *("model_selection", "multiclass", "multioutput", "naive_bayes", "neighbors", "optuna"),
-    *(
-        "penalties",
-        "persistence",
-        "pipeline",
-        "preprocessing",
-        "protocol",
-        "random_projection",
-        "svm",
-        "testing",
-    ),
+    *("frozen", "gaussian_process", "impute"),
+    *("inspection", "isotonic", "kernel_approximation", "kernel_ridge", "linalg", "linear_model"),
+    *("losses", "manifold", "metrics", "mixture"),
+    *("model_selection", "multiclass", "multioutput", "naive_bayes", "neighbors"),
+    *("neural_network", "optuna", "penalties", "persistence", "pipeline", "preprocessing"),
+    *("protocol", "random_projection", "semi_supervised", "svm", "testing", "tree"),
 )
 _LATER = {
     "accelerate": "gpuml._accelerate",

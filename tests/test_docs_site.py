@@ -30,6 +30,8 @@ FOR_AUTHORS = {
     "gpuml": {
         *("adapters", "data", "designs", "divided", "feature_extraction", "files", "losses"),
         *("penalties", "persistence", "reading", "resampling", "solvers"),  # `save` is of gpuml
+        # All that is in these is scikit-learn's, whose reference has it.
+        *("base", "dummy", "frozen", "isotonic", "neural_network", "semi_supervised", "tree"),
     },
     "gpuml_dask": {
         *("client", "cluster", "fitting", "on_start", "planning", "rows"),

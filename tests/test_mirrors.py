@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+import sklearn
 
 import gpuml
 from tests.test_architecture import ROOT
@@ -29,10 +30,17 @@ def test_every_public_name_of_scikit_learn_is_there(name):
     for each in public:
         found = getattr(ours, each)
         assert found is not None
-        assert each in ours.__all__ or found is getattr(theirs, each)
+        assert each in getattr(ours, "__all__", ()) or found is getattr(theirs, each)
     assert not [each for each in dir(ours) if each.startswith("_")]
     with pytest.raises(AttributeError, match=f"module 'gpuml.{name}' has no attribute 'nothing'"):
         _ = ours.nothing
+
+
+def test_every_module_of_estimators_is_there():
+    found = {each.name for each in pkgutil.iter_modules(sklearn.__path__)}
+    # Tools of developers, switches, and files.
+    others = {"callback", "conftest", "experimental", "externals", "tests", "utils"}
+    assert {name for name in found if not name.startswith("_")} - others <= set(gpuml._PACKAGES)
 
 
 def test_modules_inside_are_all_there():
