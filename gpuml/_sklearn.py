@@ -104,6 +104,9 @@ SEARCHES = {
     "_yield_masked_array_for_each_param": "sklearn.model_selection._search",
 }
 
+# What a docstring says of a parameter, as notebooks show it.
+DISPLAY = {"get_docstring": "sklearn.utils._repr_html.common"}
+
 # Parts of single estimators: compiled loops, a dtype of what is fitted, and checks whose messages
 # are the same in ours.
 MODELS = {
@@ -132,7 +135,7 @@ def _routing_enabled() -> bool:
     return sklearn.get_config()["enable_metadata_routing"]
 
 
-MODULES = {**PARAMETERS, **ROWS, **OUTPUT, **ROUTING, **SCORERS, **SEARCHES, **MODELS}
+MODULES = PARAMETERS | ROWS | OUTPUT | ROUTING | SCORERS | SEARCHES | DISPLAY | MODELS
 
 
 def __getattr__(name: str) -> Any:

@@ -3,6 +3,7 @@
 import copy
 import importlib
 import pickle
+import re
 import subprocess
 import sys
 
@@ -335,3 +336,12 @@ def test_a_twin_of_a_device_model_works_on_the_host(name, library, rows):
     assert_a_twin(twin, model, name)
     expected = answer(model, library.asarray(rows[0]))
     np.testing.assert_allclose(answer(twin, rows[0]), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_notebooks_show_what_docstrings_say():
+    X = np.eye(4)
+    for model in (Ridge(), make_pipeline(StandardScaler(), Ridge())):
+        shown = model.fit(X, X[:, 0])._repr_html_()
+        assert re.search(r"alpha<span class=.param-doc-description.[^>]*>alpha: float", shown)
+        assert re.search(r"coef_<span class=.param-doc-description.[^>]*>coef_: array", shown)
+        assert "sklearn.linear_model" not in shown  # no link to another docstring

@@ -17,6 +17,7 @@ from sklearn.exceptions import InconsistentVersionWarning
 
 from gpuml import __version__
 from gpuml._persistence.stored import loading_device, must_load_to_gpu, packed, unpacked
+from gpuml._persistence.tooltips import with_tooltips
 from gpuml._persistence.twins import as_sklearn
 from gpuml._settings.suggestions import asking
 from gpuml.exceptions import VersionWarning
@@ -100,6 +101,13 @@ class Travels(_Theirs):
         except ValueError as error:
             raise asking(error, params, self) from None
         return self
+
+    def _get_params_html(self, deep: bool = True, doc_link: str = "") -> Any:
+        shown = super()._get_params_html(deep, doc_link)
+        return with_tooltips(shown, type(self), "Parameters")
+
+    def _get_fitted_attr_html(self, doc_link: str = "") -> Any:
+        return with_tooltips(super()._get_fitted_attr_html(doc_link), type(self), "Attributes")
 
     def _host_state(self) -> dict[str, Any]:
         """What is saved, and what a loaded estimator is given: attributes by name."""

@@ -15,9 +15,11 @@ ROWS = all_rows()
 def test_adapters_hide_nothing_of_scikit_learn(path):
     # Its methods call its private ones: a name of ours in front of one of these would be called.
     ours = {name for kind in (Adapter, Travels) for name in vars(kind) if not name.startswith("__")}
-    # Two are: what one finds is kept, and is what scikit-learn's finds; the other calls
-    # scikit-learn's, whose error it adds a question to.
-    assert ours & set(dir(ROWS[path].sk)) == {"_get_param_names", "set_params"}
+    # Four are: what one finds is kept, and is what scikit-learn's finds; the others call
+    # scikit-learn's, whose error gets a question added, and whose tables get descriptions.
+    assert ours & set(dir(ROWS[path].sk)) == {
+        *("_get_param_names", "set_params", "_get_params_html", "_get_fitted_attr_html")
+    }
     module, _, name = path.rpartition(".")
     kind = getattr(importlib.import_module(module), name)
     assert kind._get_param_names() == super(Travels, kind)._get_param_names()
