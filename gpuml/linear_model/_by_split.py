@@ -14,6 +14,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from gpuml._arrays import Array, free_bytes, is_sparse, move, namespace, place_of, to_host
+from gpuml._arrays.ops import EPS
 from gpuml._arrays.threads import ALONE_TO_ORDER, one_blas_thread, ordered_map
 from gpuml.data import Batch, Folds, take
 from gpuml.data.rows import cut
@@ -202,8 +203,12 @@ class Centred:
     X : array (m, q)
         Float64; with an intercept the last column is 1.
     y, weight : arrays (m,)
-    mean, scale : ndarrays (p,)
+    mean : ndarray (p,)
+    scale : ndarray (p,) or (r,)
+        Of the features, or of the directions of the rows.
     fit_intercept : bool
+    turn : array (p, r) or None
+        Orthonormal directions in which the rows differ, where these take the place of the features.
     """
 
     X: Array
@@ -212,12 +217,13 @@ class Centred:
     mean: np.ndarray
     scale: np.ndarray
     fit_intercept: bool
+    turn: Array | None = None
 
     @classmethod
     def of(cls, rows: TrainingRows, fit_intercept: bool) -> "Centred":
         xp: Any = namespace(rows.X)
         m, p = rows.X.shape
-        mean = xp.mean(rows.X, axis=0) if fit_intercept else xp.zeros_like(rows.X[0, :])
+        mean = _means(rows.X, fit_intercept, xp)
         device = place_of(rows.X).device
         X = xp.empty((m, p + int(fit_intercept)), dtype=xp.float64, device=device)
         squares = xp.zeros_like(mean)
@@ -225,26 +231,60 @@ class Centred:
             block = rows.X[some, :] - mean
             X[some, :p] = block
             squares = squares + xp.sum(block * block, axis=0)
-        scale = xp.sqrt(squares / m)
-        scale = xp.where(scale > 0, scale, 1.0)
+        scale = _roots(squares / m, xp)
         X[:, :p] /= scale
         X[:, p:] = 1.0
         weight = xp.ones_like(rows.y) if rows.weight is None else rows.weight
         return cls(X, rows.y, weight, to_host(mean), to_host(scale), fit_intercept)
 
+    @classmethod
+    def in_row_space(cls, rows: TrainingRows, fit_intercept: bool) -> "Centred":
+        """The rows in the directions in which they differ, of which there are no more than rows.
+
+        Under a penalty of the length of all coefficients, those of the best model are sums of rows.
+        """
+        xp: Any = namespace(rows.X)
+        m, p = rows.X.shape
+        mean = _means(rows.X, fit_intercept, xp)
+        Q, R = xp.linalg.qr(xp.matrix_transpose(rows.X - mean))
+        U, d, V = xp.linalg.svd(xp.matrix_transpose(R), full_matrices=False)
+        rank = max(1, int((to_host(d) > EPS * p * float(d[0])).sum()))
+        Z = U[:, :rank] * d[:rank]
+        scale = _roots(xp.sum(Z * Z, axis=0) / m, xp)
+        ones = xp.ones_like(Z[:, : int(fit_intercept)])
+        X = xp.concat([Z / scale, ones], axis=1)
+        turn = Q @ xp.matrix_transpose(V[:rank, :])
+        weight = xp.ones_like(rows.y) if rows.weight is None else rows.weight
+        return cls(X, rows.y, weight, to_host(mean), to_host(scale), fit_intercept, turn)
+
     def penalties(self, of_features: Array) -> np.ndarray:
-        """Penalties (q,) of features (p,), none of the intercept."""
+        """Penalties (q,) of features, or of directions, and none of the intercept."""
         return np.append(of_features, 0.0) if self.fit_intercept else np.asarray(of_features)
 
     def vector(self, coef: np.ndarray, level: float) -> np.ndarray:
         """Scaled coefficients (q,) from those (p,) and an intercept for the original rows."""
-        scaled = coef * self.scale
+        own = coef
+        if self.turn is not None:
+            own = to_host(move(coef, place_of(self.turn)) @ self.turn)
+        scaled = own * self.scale
         return np.append(scaled, level + self.mean @ coef) if self.fit_intercept else scaled
 
     def model(self, coef: np.ndarray) -> tuple[np.ndarray, float]:
         """Coefficients (p,) and intercept for the original rows."""
         of_features = coef[: len(self.scale)] / self.scale
+        if self.turn is not None:
+            of_features = to_host(self.turn @ move(of_features, place_of(self.turn)))
         return of_features, float(coef[-1] - self.mean @ of_features) if self.fit_intercept else 0.0
+
+
+def _means(X, fit_intercept, xp):
+    return xp.mean(X, axis=0) if fit_intercept else xp.zeros_like(X[0, :])
+
+
+def _roots(squares, xp):
+    """Root mean squares, and 1 in place of 0."""
+    scale = xp.sqrt(squares)
+    return xp.where(scale > 0, scale, 1.0)
 
 
 def warn_late(n_late: int, n_models: int, advice: str) -> None:

@@ -108,13 +108,17 @@ class HuberRegressor(LinearPredictor, BySplit, sk.HuberRegressor):
         found: list[Found] = []
         known: dict[bool, tuple[Centred, HuberRows, Robust]] = {}
         late = 0
+        # Without a penalty, what a start has outside of the space of the rows stays there.
+        by_rows = rows.X.shape[0] < rows.X.shape[1] and all(
+            each["alpha"] > 0 for each in candidates
+        )
         for each in candidates:
             flag = bool(each["fit_intercept"])
             before: Robust | None
             if flag in known:
                 data, taken, before = known[flag]
             else:
-                data = Centred.of(rows, flag)
+                data = (Centred.in_row_space if by_rows else Centred.of)(rows, flag)
                 taken = HuberRows(data.X, data.y, data.weight)
                 before = None if start is None else _begun(data, start)
             model = fit_huber(
@@ -147,7 +151,5 @@ class HuberRegressor(LinearPredictor, BySplit, sk.HuberRegressor):
 
 def _begun(data, start):
     """The start of a fit that continues another model, which may have converged already."""
-    coef, (level, scale) = start[:-2] * data.scale, start[-2:]
-    if data.fit_intercept:
-        coef = np.append(coef, level + data.mean @ (coef / data.scale))
-    return Robust(coef, scale, 0, True)
+    coef, (level, scale) = start[:-2], start[-2:]
+    return Robust(data.vector(coef, level), scale, 0, True)

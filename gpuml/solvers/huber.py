@@ -183,6 +183,8 @@ def fit_huber(
     """
     problem = _Problem(rows, epsilon, penalty)
     point = problem.at(start.coef, start.scale) if start is not None else problem.begin()
+    if point.sums.far >= rows.total:  # of a start that all rows are far from, no step would lead on
+        point = problem.begin()
     for n_steps in range(max_iter + 1):
         flat = bool(np.abs(point.gradient).max() <= tol)
         if n_steps == 0 and flat and start is not None and start.n_steps == 0:

@@ -18,6 +18,7 @@ from gpuml.linear_model import (
     QuantileRegressor,
     TweedieRegressor,
 )
+from gpuml.linear_model._by_split import Centred
 from gpuml.model_selection import GridSearchCV
 from gpuml.pipeline import make_pipeline
 from gpuml.preprocessing import StandardScaler
@@ -249,3 +250,26 @@ def test_huber_ends_where_steps_are_lost_in_rounding():
     model = HuberRegressor(tol=1e-9, max_iter=10_000).fit(X, y)
     assert model.n_iter_ < 1000
     np.testing.assert_allclose(model.predict(X), y, atol=1e-6 * np.std(y))
+
+
+@pytest.mark.parametrize("library", array_libraries())
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_hubers_models_of_few_rows_are_those_of_the_space_of_the_rows(
+    fit_intercept, library, rng, monkeypatch
+):
+    X, y = rng.normal(size=(30, 80)), rng.standard_t(2, size=30)
+    X[:10] = X[0]
+    weight = rng.uniform(0.5, 2.0, size=30)
+    given = [library.asarray(a) for a in (X, y, weight)]
+    model = HuberRegressor(alpha=3.0, fit_intercept=fit_intercept, tol=1e-9, warm_start=True)
+    with monkeypatch.context() as patched:
+        patched.setattr(Centred, "in_row_space", Centred.of)
+        plain = clone(model).fit(X, y, sample_weight=weight)
+    size = np.abs(plain.coef_).max()
+    for n_fits in range(2):
+        model.fit(*given)
+        found = library.to_numpy(model.coef_)
+        np.testing.assert_allclose(found, plain.coef_, atol=(1e-7, 1e-6)[n_fits] * size)
+        assert model.scale_ == pytest.approx(plain.scale_, rel=1e-6)
+        # A start with a part outside of that space ends there too.
+        model.coef_ = model.coef_ + library.asarray(rng.normal(size=80))
