@@ -96,7 +96,7 @@ class HuberRegressor(LinearPredictor, BySplit, sk.HuberRegressor):
         if getattr(self, "coef_", None) is None:
             return None
         coef = to_host(as_array(self.coef_))
-        level = self.intercept_ if self.fit_intercept else 0.0  # of the last fit, or none
+        level = float(self.intercept_) if self.fit_intercept else 0.0  # of the last fit, or none
         if coef.shape != (batch.n_features,):
             raise ValueError(
                 f"warm_start=True starts from coef_ of shape {coef.shape}, and X has "
