@@ -151,5 +151,5 @@ class HuberRegressor(LinearPredictor, BySplit, sk.HuberRegressor):
 
 def _begun(data, start):
     """The start of a fit that continues another model, which may have converged already."""
-    coef, (level, scale) = start[:-2], start[-2:]
+    coef, (level, scale) = start[:-2], map(float, start[-2:])
     return Robust(data.vector(coef, level), scale, 0, True)
