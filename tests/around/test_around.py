@@ -873,6 +873,8 @@ def test_check_estimator(estimator, check):
     check(estimator)
 
 
+# cuML's neighbours are of float32.
+@pytest.mark.filterwarnings("ignore::gpuml.exceptions.PrecisionWarning")
 @pytest.mark.parametrize("dispatch", [False, True])
 @pytest.mark.parametrize("library", array_libraries())
 @pytest.mark.parametrize("max_features", [1.0, 0.6])
