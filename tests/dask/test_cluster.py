@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -328,6 +329,14 @@ STARTS = """
 """
 
 
+# Dask's workers report a heartbeat that is under way when the scheduler closes, which is rare.
+HEARTBEAT_CUT_SHORT = re.compile(
+    r"^[\d-]+ [\d:,]+ - distributed\.worker - ERROR - Failed to communicate with scheduler during "
+    r"heartbeat\.\nTraceback.*?^distributed\.comm\.core\.CommClosedError: [^\n]*\n",
+    re.MULTILINE | re.DOTALL,
+)
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "end", ["pass", "raise ValueError('wrong')", "time.sleep(60)"], ids=["end", "error", "ctrl-c"]
@@ -340,6 +349,7 @@ def test_nothing_is_left_when_a_program_ends(program, end):
         os.killpg(script.pid, signal.SIGINT)  # as a terminal does
     _, errors = script.communicate(timeout=30)
     assert script.returncode == (0 if end == "pass" else -signal.SIGINT if "sleep" in end else 1)
+    errors = HEARTBEAT_CUT_SHORT.sub("", errors)
     assert "still alive" not in errors  # workers were stopped, not killed
     assert "lose" not in errors  # and nobody is told of what they had
     if end == "pass":
