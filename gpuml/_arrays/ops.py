@@ -264,9 +264,10 @@ class SpdFactors:
         return cls([factor for factor, _ in found], scales, np.asarray([c for _, c in found]))
 
     def solve(self, B: np.ndarray) -> np.ndarray:
-        """Solutions (K, p) of sides (K, p), one for each matrix; all of these have factors."""
-        sides = zip(self.factors, self.scales * B, strict=True)
-        return self.scales * np.stack([lapack.dpotrs(*each)[0] for each in sides])
+        """Solutions of sides (K, p) or (K, p, t), one or some for each matrix; all have factors."""
+        scales = self.scales if B.ndim == 2 else self.scales[:, :, None]
+        sides = zip(self.factors, scales * B, strict=True)
+        return scales * np.stack([lapack.dpotrs(*each)[0] for each in sides])
 
 
 def _solve_scaled(A, B, xp):

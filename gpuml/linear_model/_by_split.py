@@ -116,7 +116,7 @@ class BySplit(LinearEstimator):
         self, n_rows: int, n_features: int, n_targets: int, n_models: int
     ) -> tuple[int | None, float]:
         """Some twenty weighted second moments of the rows for each model."""
-        return None, 40.0 * n_rows * n_features**2 * n_models
+        return None, 40.0 * n_rows * n_features * min(n_rows, n_features) * n_models
 
     def multifit(self, folds, candidates, advance=None, start=None):
         """Fit every candidate on the training part of every split; see `LinearEstimator`."""

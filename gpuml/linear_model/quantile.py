@@ -24,6 +24,7 @@ class QuantileRegressor(LinearPredictor, BySplit, sk.QuantileRegressor):
     twenty weighted Gram matrices of the features, comes close to it, and a last step moves to the
     vertex, where coefficients are exactly 0. With many rows, a fit to a sample finds the rows near
     the plane. Of the other rows only their side of the plane matters, which is checked at the end.
+    With more features than rows, most features are eliminated from the Gram matrices first.
 
     The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
     lists; CuPy, torch and other device arrays stay on theirs. The fit is in float64. In a

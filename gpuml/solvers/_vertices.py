@@ -1,6 +1,7 @@
 """Vertices of linear programs, from the weights of an interior point near them."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -9,14 +10,46 @@ from scipy import linalg
 from gpuml._arrays import Array, is_numpy, move, namespace, place_of, to_host
 from gpuml._arrays.ops import EPS
 
-# How far shares of the vertex may be above the least of as many as there are coefficients.
+# How far shares of the vertex may be above the least of as many as there are coefficients; and how
+# far above the first of the others those are that are surely of the vertex.
 MOST_RATIO = 1e8
 
 
-def largest_rows(
-    programs: Any, share: Array
-) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]:
-    """Of each program the rows of A and y of the largest weights, these, and which are no rows."""
+@dataclass(frozen=True)
+class Largest:
+    """The largest weights of a program, falling, and what each of them is of.
+
+    Attributes
+    ----------
+    X : ndarray (c, q)
+    row : ndarray (n,) of int
+        Of X; none of it for penalised coefficients.
+    y, share : ndarrays (n,)
+    number : ndarray (n,) of int
+        Of the penalised coefficient; -1 for rows.
+    """
+
+    X: np.ndarray
+    row: np.ndarray
+    y: np.ndarray
+    share: np.ndarray
+    number: np.ndarray
+
+    @property
+    def are_zero(self) -> np.ndarray:
+        """Which are of coefficients that are 0 without doubt, (n,)."""
+        q = self.X.shape[1]
+        first = self.share[q] if len(self.share) > q else 0.0
+        return (self.number >= 0) & (self.share > MOST_RATIO * first)
+
+    @property
+    def zero(self) -> np.ndarray:
+        """The numbers of these coefficients."""
+        return self.number[self.are_zero]
+
+
+def largest_rows(programs: Any, share: Array) -> Iterator[Largest]:
+    """Of each program the rows of A with the largest weights (K, m + r)."""
     xp, (m, q) = namespace(share), programs.X.shape[-2:]
     place, n_programs = place_of(share), share.shape[0]
     count = min(4 * q, share.shape[1])
@@ -27,46 +60,52 @@ def largest_rows(
         index = np.argpartition(-share, count - 1, axis=1)[:, :count]
     else:
         index = xp.argsort(-share, axis=1)[:, :count]
-    beside = index >= m
-    rows = xp.where(beside, 0, index)
-    offset = xp.arange(n_programs, dtype=xp.int64, device=place.device)[:, None]
-    if programs.X.ndim == 2:
-        A = xp.take(programs.X, xp.reshape(rows, (-1,)), axis=0)
-    else:
-        X = xp.reshape(programs.X, (-1, q))
-        A = xp.take(X, xp.reshape(rows + m * offset, (-1,)), axis=0)
-    flat = xp.reshape(index + share.shape[1] * offset, (-1,))
-    y, largest = (xp.take(xp.reshape(a, (-1,)), flat, axis=0) for a in (programs.y, share))
-    floats = xp.astype(xp.reshape(index, (-1,)), xp.float64)
-    columns = [a[:, None] for a in (y, largest, floats)]
-    both = np.array(to_host(xp.concat([A, *columns], axis=1))).reshape(n_programs, count, q + 3)
-    of_penalties = to_host(programs.penalised)
-    for each in both:
-        each = each[np.argsort(-each[:, q + 1])]
-        number = each[:, q + 2].astype(int) - m
-        beside = number >= 0
-        each[beside, :q] = of_penalties[number[beside]]
-        yield each[:, :q], each[:, q], each[:, q + 1], beside
+    columns = [xp.take_along_axis(a, index, axis=1) for a in (share, programs.y)]
+    there = np.asarray(to_host(xp.stack([*columns, xp.astype(index, xp.float64)])))
+    there = np.take_along_axis(there, np.argsort(-there[0], axis=1)[None], axis=2)
+    of_coef = np.append(programs.penalised, -1)
+    where = there[2].astype(int)
+    number = of_coef[np.maximum(where - m, -1)]
+    where = np.where(where < m, where, 0)
+    X = programs.X
+    if m > count:
+        if X.ndim == 3:
+            where = where + m * np.arange(n_programs)[:, None]
+        where = move(where.reshape(-1), place)
+        X = xp.reshape(xp.take(xp.reshape(X, (-1, q)), where, axis=0), (n_programs, count, q))
+        where = np.broadcast_to(np.arange(count), (n_programs, count))
+    X = to_host(X)
+    for k in range(n_programs):
+        own = X if X.ndim == 2 else X[k]
+        yield Largest(own, where[k], there[1, k], there[0, k], number[k])
 
 
-def vertex(
-    A: np.ndarray, y: np.ndarray, share: np.ndarray, beside: np.ndarray
-) -> np.ndarray | None:
+def vertex(rows: Largest) -> np.ndarray | None:
     """The plane through as many rows as there are coefficients: those of largest weights."""
-    q = A.shape[1]
+    q, share, number = rows.X.shape[1], rows.share, rows.number
     if len(share) < q:
         return None
+    stays = np.ones(q, dtype=bool)
+    stays[rows.zero] = False
+    # What is left may be a small part of many.
+    left, rest = np.flatnonzero(stays), np.flatnonzero(~rows.are_zero)
+    found = np.zeros(q)
+    if not len(left):
+        return found
+    number = number[rest]
+    A = rows.X[np.ix_(rows.row[rest], left)]
+    A[number >= 0] = number[number >= 0, None] == left
     # The largest may be so large that no others would count.
-    root = np.sqrt(np.minimum(share / share[q - 1], MOST_RATIO))
+    root = np.sqrt(np.minimum(share[rest] / share[q - 1], MOST_RATIO))
     R, order = linalg.qr((root[:, None] * A).T, mode="r", pivoting=True, check_finite=False)
     diagonal = np.abs(np.diagonal(R))
-    if len(diagonal) < q or not diagonal[-1] > EPS * diagonal[0]:
+    if len(diagonal) < len(left) or not diagonal[-1] > EPS * diagonal[0]:
         return None
-    basis = order[:q]
+    basis = order[: len(left)]
     try:
-        found = np.linalg.solve(A[basis], y[basis])
+        found[left] = np.linalg.solve(A[basis], rows.y[rest[basis]])
     except np.linalg.LinAlgError:
         return None
-    zero = A[basis[beside[basis]]].any(axis=0)
-    found[zero] = 0.0  # implied by the equations, up to rounding
+    zero = number[basis]
+    found[zero[zero >= 0]] = 0.0  # implied by the equations, up to rounding
     return found if np.isfinite(found).all() else None

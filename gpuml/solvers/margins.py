@@ -186,7 +186,7 @@ def _solve(A, models, pull=None, constant=0.0):
     program = Programs(
         A,
         *(y, lower, upper),
-        penalised=xp.zeros_like(A[:0, :]),
+        penalised=np.arange(0),
         n_rows=np.full(n_models, times * m),
         pull=pull,
         constant=xp.zeros_like(pull[:, 0]) + constant,

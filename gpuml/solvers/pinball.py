@@ -21,17 +21,17 @@ References
    Optimization 2 (1992).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from gpuml._arrays import Array, is_numpy, move, namespace, place_of, to_host
-from gpuml._arrays.ops import EPS, SpdFactors, solve_spd
+from gpuml._arrays.ops import EPS
+from gpuml.solvers._kink_systems import Weighted, solver
 from gpuml.solvers._vertices import largest_rows, vertex
-from gpuml.solvers.weighted_sums import weighted_grams
 
 # Of the objective, the gap at which steps end; and steps that are taken at most.
 GAP, MOST_STEPS = 1e-11, 300
@@ -43,7 +43,6 @@ SHARE = 0.9995
 MARGIN = 0.5
 # Of the objective, by which the vertex may be above the last step.
 ROUNDING = 1e-10
-NO_FACTOR = "A matrix of second moments has no factor: it is not finite."
 
 
 @dataclass(frozen=True)
@@ -68,8 +67,8 @@ class Programs:
         0 for the penalised coefficients. With `repeats`, for m read ``m repeats`` from here on.
     lower, upper : arrays (K, m + r)
         Bounds of the rows' weights and, after them, of the r penalised coefficients; above 0.
-    penalised : array (r, q)
-        Rows e_j.
+    penalised : ndarray (r,) of int
+        The coefficients j of the rows e_j.
     n_rows : ndarray (K,)
         How many of the m rows count; the others are 0.
     pull : array (K, q) or None
@@ -84,7 +83,7 @@ class Programs:
     y: Array
     lower: Array
     upper: Array
-    penalised: Array
+    penalised: np.ndarray
     n_rows: np.ndarray
     pull: Array | None = None
     constant: Array | None = None
@@ -109,9 +108,8 @@ class Programs:
         upper = xp.concat([high * weight, bounds], axis=1)
         if n_rows is None:
             n_rows = np.full(len(quantiles), X.shape[-2])
-        rows = move(np.eye(penalties.shape[1])[some], place)
         y = xp.concat([y, 0.0 * bounds], axis=1)
-        return cls(X, y, lower, upper, rows, n_rows)
+        return cls(X, y, lower, upper, some, n_rows)
 
     def take(self, keep: np.ndarray) -> "Programs":
         """Some of them."""
@@ -172,24 +170,33 @@ class Programs:
             rows = coef @ xp.matrix_transpose(self.X)
         else:
             rows = (self.X @ coef[:, :, None])[:, :, 0]
-        return xp.concat(
-            [*[rows] * self.repeats, coef @ xp.matrix_transpose(self.penalised)], axis=1
-        )
+        return xp.concat([*[rows] * self.repeats, xp.take(coef, self._numbers[0], axis=1)], axis=1)
 
     def turned(self, values: Array) -> Array:
         """``A' values`` (K, q)."""
         rows, others = self._apart(values)
         found = rows @ self.X if self.X.ndim == 2 else (rows[:, None, :] @ self.X)[:, 0, :]
-        return found + others @ self.penalised
+        return found + self._of_coefficients(others)
 
-    def gram(self, weight: Array) -> Array:
-        """``A' diag(weight) A`` (K, q, q)."""
-        xp, (rows, others) = namespace(weight), self._apart(weight)
-        of_penalties = others @ self.penalised
-        eye = xp.eye(self.X.shape[-1], dtype=xp.float64, device=place_of(weight).device)
-        if self.pull is not None:
-            of_penalties = of_penalties + 1.0
-        return weighted_grams(self.X, rows) + of_penalties[:, :, None] * eye
+    def squares(self, weight: Array) -> Weighted:
+        """``A' diag(weight) A``, and the unit matrix where weights are tied to coefficients."""
+        rows, others = self._apart(weight)
+        own, tied = self._of_coefficients(others), self.pull is not None
+        n_free = 0 if tied else self.X.shape[-1] - len(self.penalised)
+        return Weighted(self.X, rows, own + 1.0 if tied else own, n_free)
+
+    @cached_property
+    def _numbers(self):
+        """The penalised coefficients, and which of them each coefficient is: r for none."""
+        back = np.full(self.X.shape[-1], len(self.penalised))
+        back[self.penalised] = np.arange(len(self.penalised))
+        return tuple(move(a, place_of(self.y)) for a in (self.penalised, back))
+
+    def _of_coefficients(self, others):
+        """Values (K, r) of the penalised coefficients in their places, and 0 in others, (K, q)."""
+        xp = namespace(others)
+        padded = xp.concat([others, xp.zeros_like(self.y[:, :1])], axis=1)
+        return xp.take(padded, self._numbers[1], axis=1)
 
     def _apart(self, values):
         """Sums over the times that rows are there (K, m), and the rest (K, r)."""
@@ -220,7 +227,7 @@ class Programs:
         xp = namespace(self.y)
         sums = self.turned(self.y)
         sums = sums if self.pull is None else sums + self.pull
-        return _solver(self.gram(xp.ones_like(self.lower)))(sums)
+        return solver(self.squares(xp.ones_like(self.lower)))(sums)
 
 
 @dataclass(frozen=True)
@@ -326,9 +333,8 @@ def _step(programs, point, product, left):
     """Towards the optimum and, where the border is near, towards the centre and to second order."""
     xp, room, parts, ratio = namespace(point.room), point.room, point.parts, point.ratio
     share, tied = _share(ratio), programs.pull is not None
-    gram = programs.gram(share)
     # What inverses round away, squares would never be rid of.
-    solved = _solver_here(gram) if tied else _solver(gram)
+    solved = solver(programs.squares(share), by_factors=tied)
 
     def direction(pulled):
         """The step after which ``room parts`` has grown by ``room pulled`` (2, K, m + r)."""
@@ -372,14 +378,18 @@ def _ends(programs, point, some, values, to_vertex):
         return coef, values
     ended = programs.take(some) if len(some) < len(programs.n_rows) else programs
     share = _share(_some(point.parts, some, axis=1) / _some(point.room, some, axis=1))
-    vertices = [vertex(*rows) for rows in largest_rows(ended, share)]
-    known = np.asarray([found is not None for found in vertices])
-    there = np.stack(
-        [own if found is None else found for own, found in zip(coef, vertices, strict=True)]
-    )
-    at_vertex = to_host(ended.objective(move(there, place_of(point.coef))))
-    better = known & (at_vertex <= values + ROUNDING * np.abs(values))
-    return np.where(better[:, None], there, coef), np.where(better, at_vertex, values)
+    largest = list(largest_rows(ended, share))
+    near, known = np.array(coef), [vertex(rows) for rows in largest]
+    for own, rows in zip(near, largest, strict=True):
+        own[rows.zero] = 0.0
+    vertices = [own if found is None else found for own, found in zip(near, known, strict=True)]
+    found, size = (coef, values), np.abs(values)
+    # Where several models are as good, the plane may be through other rows than the nearest.
+    for there in (near, np.stack(vertices)):
+        at_it = to_host(ended.objective(move(there, place_of(point.coef))))
+        will_do = at_it <= values + ROUNDING * size
+        found = np.where(will_do[:, None], there, found[0]), np.where(will_do, at_it, found[1])
+    return found
 
 
 def _positive(values: Array) -> Array:
@@ -388,50 +398,3 @@ def _positive(values: Array) -> Array:
 
 def _some(a: Array, keep: Sequence[int] | np.ndarray, axis: int = 0) -> Array:
     return namespace(a).take(a, move(np.asarray(keep), place_of(a)), axis=axis)
-
-
-def _solver(matrices: Array) -> Callable[[Array], Array]:
-    """What makes solutions (K, q) of sides (K, q), several times, from inverses."""
-    xp: Any = namespace(matrices)
-    eye = xp.eye(matrices.shape[-1], dtype=xp.float64, device=place_of(matrices).device)
-    eye = xp.broadcast_to(eye, matrices.shape)
-    for some in _firmer(matrices):
-        inverse, condition = solve_spd(some, eye, xp)
-        if _are_known(condition):
-            return partial(_refined, some, inverse)
-    raise np.linalg.LinAlgError(NO_FACTOR)
-
-
-def _solver_here(matrices: Array) -> Callable[[Array], Array]:
-    """The same by factors in CPU memory: devices have inverses where small."""
-    for some in _firmer(np.asarray(to_host(matrices))):
-        factors = SpdFactors.of(some)
-        if _are_known(factors.condition):
-            return lambda sides: move(factors.solve(np.asarray(to_host(sides))), place_of(sides))
-    raise np.linalg.LinAlgError(NO_FACTOR)
-
-
-def _firmer(matrices):
-    """Matrices, and with more and more on their diagonals: for those without a factor."""
-    yield matrices
-    xp: Any = namespace(matrices)
-    q = matrices.shape[-1]
-    size = xp.linalg.diagonal(matrices)
-    size = xp.where(size > 0, size, 1.0)
-    eye = xp.eye(q, dtype=xp.float64, device=place_of(matrices).device)
-    more = EPS * q
-    while more <= 1.0:
-        yield matrices + (more * size)[:, :, None] * eye
-        more *= 10.0
-
-
-def _are_known(condition):
-    """Whether matrices have factors; of what is not finite the condition is no number."""
-    return bool(namespace(condition).all(condition < 1.0 / EPS))
-
-
-def _refined(matrices, inverse, sides):
-    """Solutions by inverses, with one step of refinement."""
-    sides = sides[:, :, None]
-    found = inverse @ sides
-    return (found + inverse @ (sides - matrices @ found))[:, :, 0]

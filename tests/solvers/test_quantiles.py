@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.optimize import linprog
 
-from gpuml.solvers import quantiles
+from gpuml.solvers import _kink_systems, quantiles
 from gpuml.testing import array_libraries
 
 LEVELS = np.array([0.02, 0.5, 0.8])
@@ -92,3 +93,36 @@ def test_parts_side_by_side_have_the_models_that_each_has_alone(library, rng):
         for one, other in zip(found, expected, strict=True):
             assert one.converged
             np.testing.assert_allclose(one.coef, other.coef, rtol=1e-9, atol=1e-10)
+
+
+@pytest.mark.parametrize("library", array_libraries())
+def test_more_features_than_rows(library, rng, monkeypatch):
+    n_rows, n_features = 40, 200
+    X = np.concatenate([rng.normal(size=(n_rows, n_features)), np.ones((n_rows, 1))], axis=1)
+    y = X[:, :5] @ [3.0, -2.0, 1.0, 1.0, 1.0] + 0.3 * rng.standard_t(2, n_rows)
+    levels, alphas = (a.ravel() for a in np.meshgrid([0.23, 0.5], [0.3, 0.05, 0.001]))
+    penalties = alphas[:, None] * n_rows * [*[1.0] * n_features, 0.0]
+
+    def fitted():
+        parts = []
+        for m in (n_rows, 30):  # side by side on devices, with rows of their own
+            each = (library.asarray(a[:m]) for a in (X, y, np.ones(n_rows)))
+            parts.append(quantiles.Rows(*each, levels, penalties))
+        return quantiles.fit_quantiles(parts)
+
+    found = fitted()
+    monkeypatch.setattr(_kink_systems, "MANY", np.inf)
+    for own, expected, m in zip(found, fitted(), (n_rows, 30), strict=True):
+        for one, other, level, penalty in zip(own, expected, levels, penalties, strict=True):
+            assert one.converged
+            np.testing.assert_array_equal(one.coef == 0.0, other.coef == 0.0)
+            if level != 0.5:  # of an even number of rows many models may be as good
+                np.testing.assert_allclose(one.coef, other.coef, rtol=1e-7, atol=1e-9)
+                on_plane = np.abs(y[:m] - X[:m] @ one.coef) <= 1e-9
+                assert np.count_nonzero(one.coef) == np.count_nonzero(on_plane)
+            program = linprog(
+                np.concatenate([penalty, penalty, np.full(m, level), np.full(m, 1.0 - level)]),
+                A_eq=np.concatenate([X[:m], -X[:m], np.eye(m), -np.eye(m)], axis=1),
+                b_eq=y[:m],
+            )
+            np.testing.assert_allclose(one.objective, program.fun, rtol=1e-9, atol=1e-12)
