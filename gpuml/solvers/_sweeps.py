@@ -78,8 +78,10 @@ def approach(
         cross = H[np.ix_(free, active)]
         if len(active):
             Q = H[np.ix_(active, active)] - cross.T @ inverse @ cross
-            vectors = g[active] - cross.T @ (inverse @ g[free]), *(x[active] for x in (v, l1, l2))
-            v[active] = descend_gram(Q, *vectors, tol=SWEPT, max_iter=SWEEPS)
+            side = g[active] - cross.T @ (inverse @ g[free])
+            penalty = l1[active], l2[active]
+            swept = descend_gram(Q, side, v[active], *penalty, tol=SWEPT, max_iter=SWEEPS)
+            v[active] = _on_signs(Q, side, *penalty, swept)
         v[free] = inverse @ (g[free] - cross @ v[active])
     return v
 
@@ -91,3 +93,20 @@ def _with_worst(active, missing, excess):
         left = left[np.argsort(-excess[left], kind="stable")[:room]]
     active[left] = True
     return np.flatnonzero(active)
+
+
+def _on_signs(H, g, l1, l2, v):
+    """The minimum on the signs of v, which sweeps approach; v if its signs differ."""
+    some = np.flatnonzero(v)
+    signs = np.sign(v[some])
+    matrix = H[np.ix_(some, some)]
+    matrix[np.diag_indices(len(some))] += l2[some]
+    try:
+        exact = np.linalg.solve(matrix, g[some] - l1[some] * signs)
+    except np.linalg.LinAlgError:  # exactly singular: sweeps have the last word
+        return v
+    if (np.sign(exact) != signs).any():
+        return v
+    found = np.zeros_like(v)
+    found[some] = exact
+    return found

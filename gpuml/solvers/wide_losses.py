@@ -119,7 +119,6 @@ class _Rows:
             side = H @ w - g + own.l2 * w
             allowed = max(APPROACH * violation, 0.3 * tol)
             v = approach(H, side, own.l1, own.l2, w, allowed=allowed, max_sweeps=SWEEPS)
-            v = _on_signs(H, side, own, v)
             direction = v - w
             image, gain = some @ direction, float(g @ direction + own.l1 @ (np.abs(v) - np.abs(w)))
             step = 1.0
@@ -147,20 +146,3 @@ class _Rows:
             missing = missing[np.argpartition(-wrong[missing], room)[:room]]
         is_in[missing] = True
         return np.flatnonzero(is_in)
-
-
-def _on_signs(H, side, penalty, v):
-    """The minimum on the signs of v, which sweeps approach; v if its signs differ."""
-    some = np.flatnonzero((v != 0) | (penalty.l1 == 0))
-    signs = np.sign(v[some])
-    matrix = H[np.ix_(some, some)]
-    matrix[np.diag_indices(len(some))] += penalty.l2[some]
-    try:
-        exact = np.linalg.solve(matrix, side[some] - penalty.l1[some] * signs)
-    except np.linalg.LinAlgError:  # exactly singular: sweeps have the last word
-        return v
-    if not ((np.sign(exact) == signs) | (penalty.l1[some] == 0)).all():
-        return v
-    found = np.zeros_like(v)
-    found[some] = exact
-    return found
