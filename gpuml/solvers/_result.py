@@ -111,3 +111,28 @@ def of_candidates(models: Models, candidates: slice) -> Models:
 
     names = [field.name for field in fields(models)]
     return replace(models, **{n: taken(getattr(models, n)) for n in names})
+
+
+@dataclass(frozen=True)
+class Path:
+    """Coefficients v (C, p) and slopes ``g - H v`` (C, p) of all penalties, and iterations (C,).
+
+    An iteration is a sweep over the working set, or a system on the signs of a model. `violation`
+    (C,) is that of the optimality conditions, relative to the largest of g, both in units in which
+    the diagonal of H is 1.
+    """
+
+    v: np.ndarray
+    slopes: np.ndarray
+    n_iter: np.ndarray
+    violation: np.ndarray
+
+    @classmethod
+    def stacked(cls, paths: "list[Path]", shape: tuple[int, ...]) -> "Path":
+        """Paths of several problems, which have axes `shape` behind that of the penalties."""
+
+        def stack(name):
+            values = np.stack([getattr(path, name) for path in paths], axis=1)
+            return values.reshape(len(values), *shape, *values.shape[2:])
+
+        return cls(*(stack(field.name) for field in fields(cls)))

@@ -30,12 +30,12 @@ from gpuml._arrays.ops import EPS, constant
 from gpuml._arrays.threads import threads_for_order
 from gpuml.data import Folds
 from gpuml.solvers._path_sources import OfMatrix
-from gpuml.solvers._result import LinearModels, Status, in_order, joined
+from gpuml.solvers._result import LinearModels, Path, Status, in_order, joined
 from gpuml.solvers.described import Described, describe, training_parts
 from gpuml.solvers.described import all_rows as everything
 from gpuml.solvers.moments import Moments, normal_equations
 from gpuml.solvers.prox import minimise_path
-from gpuml.solvers.sparse_paths import Path, follow
+from gpuml.solvers.sparse_paths import follow
 
 # Workspace for the matrices of several splits at once.
 MATRIX_BYTES = {True: 2**28, False: 2**32}

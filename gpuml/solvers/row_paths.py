@@ -17,9 +17,9 @@ from gpuml._arrays.ops import EPS
 from gpuml._arrays.threads import blas_threads, may_limit_blas, one_blas_thread, ordered_map
 from gpuml.data import Batch, Folds, Rows, count_rows, take
 from gpuml.solvers._path_sources import OfRows
-from gpuml.solvers._result import in_order, joined
+from gpuml.solvers._result import Path, in_order, joined
 from gpuml.solvers.lasso import VIOLATION, Penalties, SparseModels, Standard, models_of
-from gpuml.solvers.sparse_paths import Path, follow
+from gpuml.solvers.sparse_paths import follow
 
 # Copies of training rows that threads may have at a time.
 COPIES_BYTES = 2**28

@@ -25,7 +25,7 @@ References
 """
 
 import math
-from dataclasses import dataclass, fields, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -34,37 +34,35 @@ from gpuml.penalties import Penalty
 from gpuml.solvers._bordered import Bordered
 from gpuml.solvers._coordinates import sweep_gram
 from gpuml.solvers._path_sources import Source
+from gpuml.solvers._result import Path
 
-# With at most so many coordinates, all are active, and sweeps alone solve well-conditioned
-# problems.
+# With so many coordinates or fewer all are active, and sweeps alone solve well-behaved problems.
 ALL_AT_ONCE = 256
-# Sweeps until then, and after how many models that take more of them sweeps are left.
-FIRST_SWEEPS, MOST_LATE = 40, 3
+# Sweeps until then, and after how many models that take more of them sweeps are left; and sweeps
+# between two systems.
+FIRST_SWEEPS, MOST_LATE, SWEEPS = 40, 3, 20
 # Relative change of coefficients in a sweep that counts as none.
 SWEPT = 1e-14
-# Sweeps between two systems.
-SWEEPS = 20
 # So many coordinates, or such a share of those that are not zero, join at a time: all slopes cost
 # less than products with many that stay at zero. And none whose slope is a smaller share of l1.
 FEW_JOIN, SHARE_JOIN, LEAST_SHARE = 64, 0.5, 0.85
 # Where room is short, coordinates leave that are at zero and have slopes below such a share of l1,
-# if they are a large share of all.
-IDLE_BELOW, IDLE_SHARE = 0.92, 0.1
-# Room for coordinates that will join.
-ROOM = 32
+# if they are a large share of all. And room for coordinates that will join.
+IDLE_BELOW, IDLE_SHARE, ROOM = 0.92, 0.1, 32
 # Where sweeps leave no more of a violation, they go first, and where the last penalty is further
 # away than such a share of its l1. Else signs are guessed for penalties with such steps from that
 # one to this, with so many systems in a row that have no fewer contradictions than one before.
 SWEEPS_SOLVE, FAR, NEXT, PATIENT = 1e-2, 0.3, 0.7, 3
+# A penalty that is that far is reached through others if so many iterations do not lead there, and
+# if many more are allowed.
+AT_ONCE, LEAST_ITER = 150, 600
 # How often a penalty halfway there is put in between where signs do not settle, if those on either
 # side are further apart than such a share.
 MOST_SPLITS, LEAST_SPLIT = 8, 0.9999
-# A slope that exceeds l1 by such a share may do so by rounding.
-TIED = 1e-10
 # A system pays if so many signs will change, or such a share of them.
 FEW_SIGNS, SHARE_OF_SIGNS = 4, 0.03
-# A slope along columns that depend on each other that is rounding.
-FLAT = 1e-9
+# Rounding: shares by which slopes exceed l1, and slopes along columns that depend on each other.
+TIED, FLAT = 1e-10, 1e-9
 # Sweeps start after so many systems, then after twice as many, and so on.
 FEW_STEPS = 3
 # Share of the violation outside the working set that may be left in it.
@@ -74,31 +72,6 @@ ENOUGH = 0.1
 PATIENCE = (1e-9, 5), (1e-5, 30)
 # The same for all coordinates, whatever the violation, if none joins.
 MOST_IDLE = 3
-
-
-@dataclass(frozen=True)
-class Path:
-    """Coefficients v (C, p) and slopes ``g - H v`` (C, p) of all penalties, and iterations (C,).
-
-    An iteration is a sweep over the working set, or a system on the signs of a model. `violation`
-    (C,) is that of the optimality conditions, relative to the largest of g, both in units in which
-    the diagonal of H is 1.
-    """
-
-    v: np.ndarray
-    slopes: np.ndarray
-    n_iter: np.ndarray
-    violation: np.ndarray
-
-    @classmethod
-    def stacked(cls, paths: "list[Path]", shape: tuple[int, ...]) -> "Path":
-        """Paths of several problems, which have axes `shape` behind that of the penalties."""
-
-        def stack(name):
-            values = np.stack([getattr(path, name) for path in paths], axis=1)
-            return values.reshape(len(values), *shape, *values.shape[2:])
-
-        return cls(*(stack(field.name) for field in fields(cls)))
 
 
 def follow(
@@ -148,6 +121,7 @@ class _Working:
 
     def __init__(self, source, tol, max_iter):
         self.source, self.tol, self.max_iter = source, tol, max_iter
+        self._most = max_iter  # iterations, for now
         self.live = source.scale > 0
         # Coordinates that H does not see may have any slope: they stay at zero.
         self.scale = np.where(self.live, source.scale, np.inf)
@@ -218,8 +192,25 @@ class _Working:
 
     def solve(self, l1, l2):
         """From the model that is there to that of another penalty; iterations that it took."""
-        n_iter = idle = 0
-        while n_iter < self.max_iter and idle < MOST_IDLE:
+        last = max(l1, self._last or np.abs(self.slopes).max(initial=0.0))
+        stops = math.ceil(math.log(l1 / last) / math.log(FAR))
+        may_stop = stops > 1 and self.max_iter >= LEAST_ITER
+        before = self.whole(), self.slopes, self._last
+        self._most = AT_ONCE if may_stop else self.max_iter
+        n_iter = self._solve(l1, l2, 0)
+        if n_iter < AT_ONCE or not may_stop:
+            return n_iter
+        # Too far: with most signs wrong, sweeps may take thousands.
+        v, self.slopes, self._last = before
+        self._keep(np.flatnonzero(v[self.columns]))
+        self._v, self._most = v[self.columns], self.max_iter
+        for ahead in (l1 * (last / l1) ** (np.arange(stops)[::-1] / stops)).tolist():
+            n_iter = self._solve(ahead, l2, n_iter)
+        return n_iter
+
+    def _solve(self, l1, l2, n_iter):
+        idle = 0
+        while n_iter < self._most and idle < MOST_IDLE:
             found = self._conditions(l1, l2)
             if found.max(initial=0.0) <= self._allowed_here():
                 break
@@ -286,11 +277,8 @@ class _Working:
         self._is_in[self.columns] = False
         self.columns = self.columns[kept]
         self._is_in[self.columns] = True
-        self._H, self._g, self._v = (
-            self._H.take(kept, axis=0).take(kept, axis=1),
-            self._g[kept],
-            self._v[kept],
-        )
+        self._H = self._H.take(kept, axis=0).take(kept, axis=1)
+        self._g, self._v = self._g[kept], self._v[kept]
         self.source.keep(kept)
         self._systems.forget()
 
@@ -308,7 +296,7 @@ class _Working:
         barred, may_guess = np.zeros(k, dtype=bool), self._last == l1
         best, idle, is_solved = np.inf, 0, True
         swept_from = 0.0
-        while n_iter < self.max_iter:
+        while n_iter < self._most:
             found = self._here(self.v, slopes, l1, l2) / scale
             worst, allowed = found.max(initial=0.0), max(enough, self._allowed_here())
             best, idle = (worst, 0) if worst < 0.5 * best else (best, idle + is_solved)
@@ -327,7 +315,7 @@ class _Working:
                 barred = (barred | crossed) & crossed.any()
                 n_iter, n_steps = n_iter + 1, n_steps + is_solved
             else:
-                most, signs = min(SWEEPS, self.max_iter - n_iter), np.sign(self.v)
+                most, signs = min(SWEEPS, self._most - n_iter), np.sign(self.v)
                 swept_from = worst
                 self._v, count = self._swept(self._v, l1, l2, most)
                 unsettled = np.count_nonzero(np.sign(self.v) != signs)
@@ -346,7 +334,7 @@ class _Working:
         g, here, splits = self._g[: len(slopes)], last, MOST_SPLITS
         stops = max(1, math.ceil(math.log(l1 / last) / math.log(NEXT)))
         ahead = (l1 * (last / l1) ** (np.arange(stops) / stops)).tolist()
-        while ahead and n_iter < self.max_iter:
+        while ahead and n_iter < self._most:
             found, n_iter = self._exchange(H, g, ahead[-1], l2, n_iter)
             if found is not None:
                 (self.v[:], slopes), here = found, ahead.pop()
@@ -364,7 +352,7 @@ class _Working:
         """
         signs = np.sign(self.v)
         least, patience = len(g) + 1, PATIENT
-        while patience >= 0 and n_iter < self.max_iter:
+        while patience >= 0 and n_iter < self._most:
             mask = signs != 0
             v, dependent = self._systems.solve(H, l2, mask, np.where(mask, g - l1 * signs, 0.0))
             n_iter += 1

@@ -137,6 +137,17 @@ def test_as_many_features_as_rows_take_a_few_systems_a_model(monkeypatch, seed):
     assert len(factored) < 25
 
 
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("ratio", [0.5, 1.0])
+def test_one_weak_penalty_is_as_near_as_the_last_of_a_path(seed, ratio):
+    X, y = centred(np.random.default_rng(seed), 60, 800, mix=0.3)
+    l1, l2 = penalties(X, y, ratio, count=1, smallest=1.0)
+    source, _ = sources(X, y)
+    path = follow(source, 1e-3 * l1, 1e-3 * l2, tol=1e-9, max_iter=1000)
+    assert path.violation[0] <= 1e-9
+    assert path.n_iter[0] < 500
+
+
 def test_more_features_than_a_working_set_may_have(rng, monkeypatch):
     monkeypatch.setattr(_path_sources, "MOST_COLUMNS", 50)
     X, y = centred(rng, 100, 400)
