@@ -38,9 +38,9 @@ from gpuml.solvers._result import Path
 
 # With so many coordinates or fewer all are active, and sweeps alone solve well-behaved problems.
 ALL_AT_ONCE = 256
-# Sweeps until then, and after how many models that take more of them sweeps are left; and sweeps
-# between two systems.
-FIRST_SWEEPS, MOST_LATE, SWEEPS = 40, 3, 20
+# Sweeps until then, or that take so many products, and after how many models that take more of them
+# sweeps are left; and sweeps between two systems.
+FIRST_SWEEPS, FIRST_PRODUCTS, MOST_LATE, SWEEPS = 40, 300_000, 3, 20
 # Relative change of coefficients in a sweep that counts as none.
 SWEPT = 1e-14
 # So many coordinates, or such a share of those that are not zero, join at a time: all slopes cost
@@ -170,7 +170,8 @@ class _Working:
         if start is not None:
             slopes = self.source.all_slopes(v)
             return Path(v, slopes, n_iter, self.violation(v, slopes, l1, l2))
-        most, late = min(self.max_iter, FIRST_SWEEPS), 0
+        first = max(FIRST_SWEEPS, FIRST_PRODUCTS // shape[1] ** 2)
+        most, late = min(self.max_iter, first), 0
         now = self._v
         for i, (one, two) in enumerate(zip(l1.tolist(), l2.tolist(), strict=True)):
             now, n_iter[i] = self._swept(now, one, two, most)
