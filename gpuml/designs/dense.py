@@ -1,6 +1,6 @@
 """Rows in an array."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -18,10 +18,13 @@ class Dense(Design):
     X : array (n, p)
     at : Place
         Where to compute.
+    known : dict
+        What solvers have found out about these rows.
     """
 
     X: Array
     at: Place
+    known: dict = field(default_factory=dict, compare=False, repr=False, kw_only=True)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -48,7 +51,8 @@ class Dense(Design):
     def sample(self, rows: slice) -> "Dense":
         """Some of the rows, in float64."""
         xp = self.at.xp
-        return replace(self, X=xp.astype(move(self.X[rows, ...], self.at), xp.float64, copy=False))
+        X = xp.astype(move(self.X[rows, ...], self.at), xp.float64, copy=False)
+        return replace(self, X=X, known={})
 
     def column_sums(self) -> Array:
         """Sums (p,) of the columns, float64."""

@@ -32,7 +32,8 @@ class Flagged(Dense):
     def sample(self, rows: slice) -> "Flagged":
         """Some of the rows, in float64."""
         X, flags = (move(a[rows, ...], self.at) for a in (self.X, self.flags))
-        return replace(self, X=self.at.xp.astype(X, self.at.xp.float64, copy=False), flags=flags)
+        X = self.at.xp.astype(X, self.at.xp.float64, copy=False)
+        return replace(self, X=X, flags=flags, known={})
 
     def column_sums(self) -> Array:
         """Sums (p + h,) of the columns, float64."""

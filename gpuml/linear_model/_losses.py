@@ -13,7 +13,7 @@ import numpy as np
 
 from gpuml._arrays import Array, Place, move, namespace, place_of, to_host
 from gpuml._arrays.ops import EPS
-from gpuml.data import Absent, Batch, Folds, Frame, split_weights, whole
+from gpuml.data import Absent, Folds, Frame, split_weights, whole
 from gpuml.designs import Beside, Dense, Design, Divided, Mapped
 from gpuml.linear_model._models import Models
 from gpuml.linear_model._starts import mean_model, without_features
@@ -265,7 +265,7 @@ def _loss_rows(folds, bare, family, maps, block_bytes, advance) -> LossRows:
         absent = Absent((batch.n_rows, batch.n_features), batch.X.dtype)
         design = Divided(shards, absent, batch.work)
     else:
-        design = _design(folds.batch, block_bytes)
+        design = _design(folds, block_bytes)
         target = batch.codes if batch.codes is not None else move(batch.y[:, 0], batch.work)
         target = target if family.member is None else target == family.member
         target = xp.astype(target, xp.int64 if family.loss.coupled else _dtype(batch))
@@ -296,11 +296,13 @@ def _bare(folds: Folds) -> Folds:
     return folds_without_rows(folds) if looked_up else folds
 
 
-def _design(batch: Batch, block_bytes: int | None) -> Design:
+def _design(folds: Folds, block_bytes: int | None) -> Design:
     """What X is to the solver."""
+    batch = folds.batch
     if isinstance(batch, NumberedBatch):
         return batch.design(block_bytes)
-    return Dense(batch.X, batch.work, block_bytes=block_bytes)
+    known = folds.known.setdefault("dense", {})
+    return Dense(batch.X, batch.work, known=known, block_bytes=block_bytes)
 
 
 def _dtype(batch):
@@ -322,7 +324,7 @@ def words_before(
     dtype = getattr(xp, str(X.dtype).rpartition(".")[2])
     there = xp.broadcast_to(xp.zeros((), dtype=dtype, device=device), X.shape)
     weights = xp.broadcast_to(xp.ones((), dtype=dtype, device=device), (n_splits, X.shape[0]))
-    data = LossRows(Dense(there, place), None, weights, loss, n_vectors)
+    data = LossRows(Dense(there, place), there[:, 0], weights, loss, n_vectors)
     total = xp.full(n_splits, float(X.shape[0]), device=device)
     penalty = penalty_of(strengths, total, total, X.shape[1], "")
     shape = (len(strengths), n_splits, n_vectors, X.shape[1] + 1)

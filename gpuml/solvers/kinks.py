@@ -1,10 +1,13 @@
 """Newton's method for models of few rows whose loss is a square beyond a kink, each to its end.
 
 Between kinks these objectives are quadratic, so a Newton step that stays among the same rows ends
-at the minimum. Steps are followed to where the objective is least along them, which keeps them from
-going back and forth between two sets of rows, and finds the minimum after finitely many of them
-[1]_. Few rows change sides in a step, and only these change the Hessian. Models of a split are
-found in turn, strong penalties first: the next one begins where the last one ends.
+at the minimum. Steps that go too far end where the objective is least along them, which keeps them
+from going back and forth between two sets of rows, and finds the minimum after finitely many of
+them [1]_. But where there are coefficients for all rows, objectives are tiny and steep: followed
+so, steps take up one row after the other. Whole ones end at the minimum of a set of rows each time,
+and soon at that of the right set. Few rows change sides in a step, and only these change the
+Hessian. Models of a split are found in turn, strong penalties first: the next one begins where the
+last one ends.
 
 References
 ----------
@@ -22,28 +25,34 @@ from gpuml.designs import Dense, Mapped
 from gpuml.losses import Loss
 from gpuml.penalties import Penalty
 from gpuml.solvers._blocks import quiet
-from gpuml.solvers._step_rules import ENOUGH, GAIN, PATIENCE
+from gpuml.solvers._step_rules import ENOUGH, GAIN, PATIENCE, SURE_OVERSHOOT
 from gpuml.solvers.lbfgs import Solved
 from gpuml.solvers.loss_rows import LossRows
 
 # Rows that stay in the cache, and the order of systems that take no longer than a pass over them.
 MOST_BYTES, MOST_FEATURES = 2**22, 256
-# The search along a step ends where this part of the slope at its start is left.
+# The search along a step that goes too far ends where this part of the slope at its start is left.
 SLOPE_LEFT, MOST_TRIALS = 1e-3, 40
+# So many of the first steps are whole where there are coefficients for all rows.
+WHOLE_STEPS = 10
 EPS = float(np.finfo(np.float64).eps)
 # Part of the mean curvature of all rows that every feature has: a kink may leave some without any.
 LEAST_CURVATURE = 1e-12
 
 
-def are_few(data: LossRows) -> bool:
-    """Whether the rows are few enough, and dense ones in CPU memory."""
+def are_few(data: LossRows, n_features: int | None = None) -> bool:
+    """Whether the rows are few enough, and dense ones in CPU memory.
+
+    Of rows with so many features, if they had others than they have.
+    """
     design = data.design
     if not (data.loss.jumps and data.n_vectors == 1 and data.place.kind == "numpy"):
         return False
     if not isinstance(design.stored, Dense) or not isinstance(design, Dense | Mapped):
         return False
-    few = 8 * data.n_rows * (max(data.n_features, design.shape[1]) + 1) <= MOST_BYTES
-    return few and data.target.ndim == 1 and design.shape[1] <= MOST_FEATURES
+    widths = (data.n_features, design.shape[1]) if n_features is None else (n_features,)
+    few = 8 * data.n_rows * (max(widths) + 1) <= MOST_BYTES
+    return few and data.target.ndim == 1 and widths[-1] <= MOST_FEATURES
 
 
 def minimise(
@@ -136,22 +145,28 @@ class _Model:
         """
         w = w * self.used
         z, g = self._at(w)
-        curvature = self.rows.curvatures(z)
-        H = _gram(self.rows.Z, curvature)
         size = best = float(np.abs(g).max())
-        waited = 0
+        enough, waited = 2 * ENOUGH * tol**2, 0
+        least = self.l2[self.used > 0].min(initial=np.inf)
+        n_rows, q = self.rows.Z.shape
+        n_whole = WHOLE_STEPS if n_rows <= q else 0
+        H = before = np.zeros(0)
         for n_iter in range(max_iter):
+            # Whatever the Hessian adds to the penalty, its step gains no more.
+            if size <= tol and g @ g <= enough * least:
+                return w, size, n_iter, False
+            curvature = self.rows.curvatures(z)
+            H = self._updated(H, before, curvature) if n_iter else _gram(self.rows.Z, curvature)
+            before = curvature
             step = self._step(H, g)
             slope = float(g @ step)
-            is_done = size <= tol and -slope <= 2 * ENOUGH * tol**2
+            is_done = size <= tol and -slope <= enough
             if is_done or (waited >= PATIENCE and -slope <= EPS):
                 return w, size, n_iter, not is_done
-            w = w + self._length(w, z, step, slope) * step
+            w = w + (step if n_iter < n_whole else self._length(w, z, step, slope) * step)
             z, g = self._at(w)
             size = float(np.abs(g).max())
             best, waited = min(best, size), 0 if size < GAIN * best else waited + 1
-            before, curvature = curvature, self.rows.curvatures(z)
-            H = self._updated(H, before, curvature)
         return w, size, max_iter, False
 
     def _at(self, w):
@@ -188,7 +203,7 @@ class _Model:
         low, at_low, high, at_high, t, last = 0.0, first, 0.0, 0.0, 1.0, 0.0
         for _ in range(MOST_TRIALS):
             slope = float(self.rows.slopes(z + t * along) @ along) + linear + t * square
-            if abs(slope) <= SLOPE_LEFT * abs(first):
+            if abs(slope) <= (SURE_OVERSHOOT if t == 1.0 else SLOPE_LEFT) * abs(first):
                 break
             # The zero of the secant; of an end that stays, half of the slope counts (Illinois).
             if slope < 0:
@@ -204,5 +219,5 @@ class _Model:
 def _gram(Z: np.ndarray, curvature: np.ndarray) -> np.ndarray:
     """``sum c z z'`` (q, q) over the rows that have some curvature."""
     own = np.flatnonzero(curvature)
-    Z = Z[own, :]
-    return (Z.T * curvature[own]) @ Z
+    Z = Z[own, :] * np.sqrt(curvature[own])[:, None]
+    return Z.T @ Z

@@ -181,7 +181,8 @@ def solve(
             return solved
         start, first = solved.W, solved.n_iter
         options = replace(options, max_iter=options.max_iter - n_first)
-    space = row_space.RowSpace.of(data)
+    ends_there = row_space.ends_there(data, start.shape)
+    space = row_space.RowSpace.of(data, orthogonal=not ends_there)
     if space is None:
         found = by_rows(start, options)
     else:
@@ -248,7 +249,8 @@ def solve_smooth(
 ) -> Solved:
     """`solve` without l1 penalties."""
     xp = data.place.xp
-    if kinks.are_few(data) and not few_rows.are_few(data, start.shape):
+    is_one = math.prod(start.shape[:2]) == 1
+    if kinks.are_few(data) and (is_one or not few_rows.are_few(data, start.shape)):
         total = data.total_weights
         return kinks.minimise(data, total, penalty, start, options.tol, options.max_iter)
     if data.loss.coupled:

@@ -5,6 +5,7 @@ orthonormal rows of Q, they are ``v Q``, and v is the minimum of the same loss a
 rows Z, which have no more columns than there are rows. X is read for its inner products
 ``X X' = U diag(d) U'``, which give ``Z = U diag(d)^1/2`` for all candidates and splits, and once
 more for the coefficients. Columns of Z are orthogonal, so that variances alone make good steps.
+Steps that take Hessians do without that: ``X X' = L L'`` gives them ``Z = L``, sooner.
 Of several minima of models without a penalty and an intercept, that one has the least norm.
 
 Squares cost digits where values of d differ much. Directions without rows are left out; where
@@ -14,11 +15,14 @@ others are so small that they would not be accurate, there is no such space, and
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gpuml._arrays import Array, namespace, place_of, to_host
+import numpy as np
+from scipy.linalg import lapack
+
+from gpuml._arrays import Array, is_numpy, namespace, place_of, to_host
 from gpuml._arrays.ops import all_finite
 from gpuml.designs import Dense
 from gpuml.penalties import Penalty
-from gpuml.solvers import few_rows
+from gpuml.solvers import few_rows, kinks
 from gpuml.solvers._blocks import quiet
 from gpuml.solvers.loss_rows import LossRows
 
@@ -53,8 +57,9 @@ def has_none(data: LossRows, penalty: Penalty, memory: int) -> bool:
 def passes_before(data: LossRows, shape: tuple[int, ...], costs: Any, *, newton: bool) -> int:
     """The number of passes over X after which models (C, S, k, q) continue in the row space.
 
-    At once, where that costs no more than the passes which are expected; else where as many have
-    been taken as it costs, since those who took so many are going to take more.
+    At once, where that costs no more than the passes which are expected, or a few steps end at the
+    minimum there; else where as many have been taken as it costs, since those who took so many are
+    going to take more.
 
     Parameters
     ----------
@@ -65,7 +70,10 @@ def passes_before(data: LossRows, shape: tuple[int, ...], costs: Any, *, newton:
     newton : bool
         Whether every pass takes Hessians.
     """
-    n_rows, p = (float(size) for size in data.design.shape)
+    design: Any = data.design
+    if design.known or ends_there(data, shape):
+        return 0
+    n_rows, p = (float(size) for size in design.shape)
     n_candidates, n_splits, k, _ = shape
     n_models = n_candidates * n_splits
     n_vectors = n_models * k + READING
@@ -79,6 +87,12 @@ def passes_before(data: LossRows, shape: tuple[int, ...], costs: Any, *, newton:
     expected = EXPECTED_UNBOUNDED if data.loss.bound is None else EXPECTED_PASSES
     n_first = int(made / saved)
     return n_first if n_first > expected else 0
+
+
+def ends_there(data: LossRows, shape: tuple[int, ...]) -> bool:
+    """Whether models (C, S, k, q) of a loss whose curvature jumps take Newton's steps there."""
+    few = few_rows.are_few(data, shape, data.n_rows)
+    return data.loss.jumps and (few or kinks.are_few(data, data.n_rows))
 
 
 def words(n_first: int) -> str:
@@ -106,26 +120,16 @@ class RowSpace:
     turn: Array
 
     @classmethod
-    def of(cls, data: LossRows) -> "RowSpace | None":
-        """The space of the rows, where squares are accurate enough for it."""
-        xp = data.place.xp
-        X = data.design.block(slice(0, data.n_rows)).dense()
-        with quiet():
-            K = X @ X.T
-        if not all_finite(K, xp):
-            return None
-        d, U = xp.linalg.eigh(K)
-        values = to_host(d)
-        largest = float(values[-1])
-        empty = int((values <= LEAST_SHARE * largest).sum())
-        if empty:
-            left = U[:, :empty].T @ X
-            if float(xp.max(xp.sum(left**2, axis=1))) > ROUNDING**2 * largest:
-                return None
-        if empty == len(values):
-            return None
-        root, U = xp.sqrt(d[empty:]), U[:, empty:]
-        return cls(X, U * root, (U / root).T)
+    def of(cls, data: LossRows, *, orthogonal: bool) -> "RowSpace | None":
+        """The space of the rows, where squares are accurate enough for it; found once for all.
+
+        `orthogonal` says that columns of Z have to be.
+        """
+        design: Any = data.design
+        X, known = design.block(slice(0, data.n_rows)).dense(), design.known
+        if orthogonal not in known:
+            known[orthogonal] = _turned(X, orthogonal)
+        return None if known[orthogonal] is None else cls(X, *known[orthogonal])
 
     def rows(self, data: LossRows) -> LossRows:
         """The rows Z in the place of X."""
@@ -150,6 +154,47 @@ class RowSpace:
     def outward(self, V: Array) -> Array:
         """Models (C, S, k, r + 1) of the rows Z as models (C, S, k, p + 1)."""
         return _times(V, self.turn, self.X)
+
+
+def _turned(X, orthogonal):
+    """Z and `turn`; None where squares are not accurate enough."""
+    xp = namespace(X)
+    with quiet():
+        K = X @ X.T
+    if not all_finite(K, xp):
+        return None
+    factors = None if orthogonal else triangular(K)
+    if factors is not None:
+        return factors
+    d, U = xp.linalg.eigh(K)
+    values = to_host(d)
+    largest = float(values[-1])
+    empty = int((values <= LEAST_SHARE * largest).sum())
+    if empty:
+        left = U[:, :empty].T @ X
+        if float(xp.max(xp.sum(left**2, axis=1))) > ROUNDING**2 * largest:
+            return None
+    if empty == len(values):
+        return None
+    root, U = xp.sqrt(d[empty:]), U[:, empty:]
+    return U * root, (U / root).T
+
+
+def triangular(K: Array) -> tuple[np.ndarray, np.ndarray] | None:
+    """The factor L of ``K = L L'``, and its inverse.
+
+    None for K that is nearly singular, or not in CPU memory.
+    """
+    if not is_numpy(K):
+        return None
+    L, failed = lapack.dpotrf(K, lower=1, clean=1)
+    if failed:
+        return None
+    inverse, failed = lapack.dtrtri(L, lower=1)
+    # Of K and of its inverse, the traces: no less than the condition.
+    if failed or not float(np.trace(K)) * float(np.sum(inverse**2)) <= 1.0 / LEAST_SHARE:
+        return None
+    return L, inverse
 
 
 def _times(W, one, other):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from gpuml._arrays import to_host
 from gpuml.linear_model import (
@@ -12,6 +13,7 @@ from gpuml.linear_model import (
 )
 from gpuml.model_selection import GridSearchCV
 from gpuml.solvers import row_space
+from gpuml.svm import LinearSVC, LinearSVR
 
 N_ROWS, N_FEATURES = 24, 400
 TIGHT = {"tol": 1e-10, "max_iter": 2000}
@@ -141,3 +143,31 @@ def test_without_a_penalty_the_minimum_has_the_least_norm(estimator, kind, rng):
     w = X.T @ np.linalg.lstsq(X @ X.T, rng.uniform(-1.0, 1.0, N_ROWS), rcond=None)[0]
     tight = {"alpha": 0.0, "fit_intercept": False, "tol": 1e-12, "max_iter": 1000}
     close(estimator.set_params(**tight).fit(X, np.exp(X @ w)).coef_, w, 1e-7)
+
+
+@pytest.mark.parametrize("kind", ROWS)
+@pytest.mark.parametrize(
+    "machine", [LinearSVC(C=10.0), LinearSVR(loss="squared_epsilon_insensitive", epsilon=0.1)]
+)
+def test_machines_of_squared_losses_end_after_few_steps(machine, kind, rng, monkeypatch):
+    """Of rows that are fewer than features most count at the minimum, as at the start."""
+    X, y, _ = problem(rng, 2 if isinstance(machine, LinearSVC) else 0, kind)
+    found = machine.fit(X, y)
+    assert found.n_iter_ <= 10
+    by_rows(monkeypatch)
+    expected = clone(machine).set_params(tol=1e-10, max_iter=10_000).fit(X, y)
+    close(found.coef_, expected.coef_, 1e-6)
+    close(found.intercept_, expected.intercept_, 1e-6)
+
+
+def test_all_machines_of_a_fit_and_of_a_search_share_the_space(rng, monkeypatch):
+    factored, real = [], row_space.triangular
+    monkeypatch.setattr(row_space, "triangular", lambda K: factored.append(K.shape) or real(K))
+    X = rng.normal(size=(200, 300))
+    y = rng.integers(0, 4, 200)
+    LinearSVC().fit(X, y)
+    assert factored == [(200, 200)]
+    tubes = LinearSVR(loss="squared_epsilon_insensitive", max_iter=100)
+    grid = {"epsilon": [0.0, 0.1, 0.5], "C": [0.1, 1.0], "max_iter": [100, 200]}
+    GridSearchCV(tubes, grid, refit=False, cv=3).fit(X, y)
+    assert len(factored) == 2
