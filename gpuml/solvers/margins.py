@@ -8,7 +8,8 @@ Where b is nearly known, most rows are surely on one side of their target: toget
 linear term [1]_. An interior-point method on the rows that are near theirs gives b. If all others
 are on the side that was taken for theirs, it is the optimum of all rows; those that are not join. A
 sample of the rows begins, and models follow one after the other, each from the best multiple of
-the last one. Of few rows all models are solved at once.
+the last one. Of few rows all models are solved at once. Of fewer rows than columns, b are sums of
+rows, and models are found in their space, by sides of rows (`solvers.sides`) if these tell them.
 
 References
 ----------
@@ -16,15 +17,16 @@ References
    Science 12 (1997).
 """
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from gpuml._arrays import Array, device_of, is_numpy, move, namespace, place_of, to_host
 from gpuml.solvers.pinball import Programs, solve_programs
+from gpuml.solvers.sides import solve_path
 
 # Minimum rows, rows per coefficient, and one in so many rows, that may change sides between models.
 FEWEST, PER_COEFFICIENT, ONE_IN = 2000, 20, 20
@@ -71,6 +73,13 @@ class Kinks:
             low, high = (middle, high) if slope < 0 else (low, middle)
         return 2.0**high * coef
 
+    def twice(self) -> "Kinks":
+        """The same with rows (1, m) there once for each side of their targets."""
+        xp = namespace(self.y)
+        nothing = xp.zeros_like(self.y)
+        pairs = (self.y, self.y), (nothing, self.lower), (self.upper, nothing)
+        return Kinks(*(xp.concat(pair) for pair in pairs))
+
     def some(self, index: Array, times: float = 1.0) -> "Kinks":
         """Kinks for some rows, with prices multiplied by `times`."""
         xp = namespace(index)
@@ -98,29 +107,103 @@ def hinge(is_member: Array, weight: Array) -> Kinks:
 def tube(y: Array, weight: Array, epsilon: float) -> Kinks:
     """``sum w max(0, |y - a.b| - epsilon)``: rows are there once for each side of the tube."""
     xp = namespace(weight)
+    if epsilon == 0:
+        return Kinks(y[None, :], weight[None, :], weight[None, :])
     nothing = xp.zeros_like(weight)
     sides = ((y - epsilon, y + epsilon), (nothing, weight), (weight, nothing))
     return Kinks(*(xp.stack(pair) for pair in sides))
 
 
+def fit_paths(X: Array, constant: float, paths: Sequence[Sequence[Kinks]]) -> list[list[Found]]:
+    """Models of rows [X, constant] (m, q), float64; without the last column if that is 0.
+
+    Those of each path are in an order in which each is near to the one before.
+    """
+    n_rows, p = X.shape
+    rows = _Rows(X, constant)
+    if n_rows >= p + (constant != 0):
+        return [fit_path(rows.A, path) for path in paths]
+    return [rows.fit_path(path) for path in paths]
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows [X, constant], and models of them where they are fewer than columns."""
+
+    X: Array
+    constant: float
+
+    @cached_property
+    def A(self) -> Array:
+        """The rows (m, q)."""
+        if not self.constant:
+            return self.X
+        xp = namespace(self.X)
+        column = xp.full_like(self.X[:, :1], self.constant)
+        return xp.concat([self.X, column], axis=1)
+
+    @cached_property
+    def K(self) -> np.ndarray | None:
+        """Their inner products, in CPU memory; None for rows elsewhere, or if they overflow."""
+        if not is_numpy(self.X):
+            return None
+        with np.errstate(all="ignore"):
+            K = self.X @ self.X.T + self.constant**2
+        return K if np.isfinite(K).all() else None
+
+    @cached_property
+    def turned(self) -> tuple[Array, Array]:
+        """Orthonormal directions (q, m) of the rows, and the rows in these (m, m)."""
+        turn, R = namespace(self.X).linalg.qr(self.A.T)
+        return turn, R.T
+
+    def sums(self, weights: np.ndarray) -> np.ndarray:
+        """Sums (k, q) of rows, of weights (k, m), in CPU memory."""
+        coef = weights @ self.X
+        if not self.constant:
+            return coef
+        return np.column_stack([coef, self.constant * weights.sum(axis=1)])
+
+    def _refined(self, found, models):
+        """Coefficients (k, q) that put rows on their targets as well as the rows themselves can."""
+        coef = self.sums(np.stack([each.weights for each in found]))
+        p = self.X.shape[1]
+        z = coef[:, :p] @ self.X.T + self.constant * coef[:, p:].sum(axis=1, keepdims=True)
+        left = zip(found, models, z, strict=True)
+        return coef + self.sums(np.stack([f.correction(kinks.y - own) for f, kinks, own in left]))
+
+    def fit_path(self, models: Sequence[Kinks]) -> list[Found]:
+        """See `fit_paths`."""
+        known = [None] * len(models) if self.K is None else solve_path(self.K, models)
+        some = [each for each in known if each is not None]
+        left = [kinks for kinks, each in zip(models, known, strict=True) if each is None]
+        by_sides, others = [], []
+        if some:
+            own = [kinks for kinks, each in zip(models, known, strict=True) if each is not None]
+            pairs = zip(self._refined(some, own), some, strict=True)
+            by_sides = [Found(coef, each.n_steps, True) for coef, each in pairs]
+        if left:
+            turn, Z = self.turned
+            for each in fit_path(Z, left):
+                coef = np.array(to_host(turn @ move(each.coef, place_of(turn))))
+                others.append(replace(each, coef=coef))
+        found, rest = iter(by_sides), iter(others)
+        return [next(rest if each is None else found) for each in known]
+
+
 def fit_path(A: Array, models: Sequence[Kinks]) -> list[Found]:
-    """Models of rows A (m, q), float64, in an order in which each is near to the one before."""
-    turn = None
-    if A.shape[1] > A.shape[0]:
-        # Coefficients are sums of rows: of fewer rows than columns, in their space.
-        turn, R = namespace(A).linalg.qr(A.T)
-        A = R.T
+    """Models of no fewer rows A (m, q), float64, than columns; see `fit_paths`."""
     found: list[Found] = []
     if A.shape[0] * MOST < _fewest(*A.shape):
-        step = max(1, TOGETHER // max(1, math.prod(models[0].y.shape)))
+        times = max((each.y.shape[0] for each in models), default=1)
+        models = [each if each.y.shape[0] == times else each.twice() for each in models]
+        step = max(1, TOGETHER // (times * max(1, A.shape[0])))
         for first in range(0, len(models), step):
             found += _solve(A, models[first : first + step])
     else:
         for kinks in models:
             found.append(_fit(A, kinks, found[-1].coef if found else None))
-    if turn is None:
-        return found
-    return [replace(f, coef=np.array(to_host(turn @ move(f.coef, place_of(A))))) for f in found]
+    return found
 
 
 def _fit(A, kinks, near):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import Array, device_of, is_sparse, namespace
+from gpuml._arrays import Array, is_sparse, namespace
 from gpuml._sklearn import _get_liblinear_solver_type, _validate_dual_parameter
 from gpuml.data import Folds
 from gpuml.linear_model._base import LinearEstimator
@@ -18,7 +18,7 @@ from gpuml.losses import Loss
 from gpuml.solvers import few_rows
 from gpuml.solvers._result import in_order, of_candidates
 from gpuml.solvers.lbfgs import Solved
-from gpuml.solvers.margins import Kinks, fit_path
+from gpuml.solvers.margins import Kinks, fit_paths
 
 
 @dataclass(frozen=True)
@@ -118,12 +118,9 @@ class LinearMachine(LossEstimator, BySplit):
             # Models with strong penalties differ much from each other and from all others.
             some = [i for i, s in enumerate(strengths) if s.of_intercept == share]
             some.sort(key=lambda i: (strengths[i].epsilon, strengths[i].l2))
-            A = rows.X
-            if share:
-                ones = xp.ones((A.shape[0], 1), dtype=xp.float64, device=device_of(A))
-                A = xp.concat([A, ones / share], axis=1)
             losses = [self._kinks(rows, weight * candidates[i]["C"], candidates[i]) for i in some]
-            paths = [fit_path(A, machine) for machine in zip(*losses, strict=True)]
+            constant = 1.0 / share if share else 0.0
+            paths = fit_paths(rows.X, constant, list(zip(*losses, strict=True)))
             for i, vectors in zip(some, zip(*paths, strict=True), strict=True):
                 found[i] = _model(vectors, share, rows.X.shape[1])
         late = sum(not one.attributes.pop("converged") for one in found)

@@ -46,7 +46,7 @@ class LinearSVC(Sparsified, LinearClassifier, LinearMachine, sk.LinearSVC):
     lists; CuPy, torch and other device arrays stay on theirs. Quasi-Newton steps with the Hessian
     of the rows inside the margin minimise the squared hinge; with an l1 penalty, proximal Newton
     steps do. An interior-point method on the rows near the margin minimises the hinge to its
-    optimum, in float64.
+    optimum, in float64; with fewer rows than features, linear systems in the space of the rows do.
 
     In a `gpuml.model_selection` search, all values of `C`, `fit_intercept` and `intercept_scaling`
     are fitted on all splits together. With the squared hinge, they share their passes over the
@@ -92,7 +92,8 @@ class LinearSVC(Sparsified, LinearClassifier, LinearMachine, sk.LinearSVC):
     classes_ : array of shape (n_classes,)
         Sorted labels, in the library of y.
     n_iter_ : int
-        Number of passes over all rows, or of interior-point steps, of the machine that needed most.
+        Number of passes over all rows, of interior-point steps or of linear systems, of the machine
+        that needed most.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.

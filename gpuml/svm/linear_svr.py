@@ -37,8 +37,9 @@ class LinearSVR(LinearPredictor, LinearMachine, sk.LinearSVR):
 
     The setting ``gpuml.set_config(device=...)`` chooses the device for NumPy, pandas, polars and
     lists; CuPy, torch and other device arrays stay on theirs. An interior-point method on the rows
-    near the kinks minimises the first loss to its optimum, in float64. Quasi-Newton steps with the
-    Hessian of the rows beyond epsilon minimise the squared loss.
+    near the kinks minimises the first loss to its optimum, in float64; with fewer rows than
+    features, linear systems in the space of the rows do. Quasi-Newton steps with the Hessian of the
+    rows beyond epsilon minimise the squared loss.
 
     In a `gpuml.model_selection` search, all values of `C`, `epsilon`, `fit_intercept` and
     `intercept_scaling` are fitted on all splits together. With the squared loss, all models with
@@ -76,7 +77,7 @@ class LinearSVR(LinearPredictor, LinearMachine, sk.LinearSVR):
     intercept_ : array of shape (1,), or 0.0
         b; 0.0 without an intercept.
     n_iter_ : int
-        Number of passes over all rows, or of interior-point steps.
+        Number of passes over all rows, of interior-point steps or of linear systems.
     n_features_in_ : int
     feature_names_in_ : ndarray of shape (n_features_in_,)
         Set only if all columns of X have string names.
