@@ -11,6 +11,7 @@ coordinate descent", Journal of Statistical Software 33 (2010).
 """
 
 import numpy as np
+from scipy.linalg import lapack
 
 from gpuml.penalties import Penalty
 from gpuml.solvers._coordinates import descend_gram
@@ -18,7 +19,8 @@ from gpuml.solvers._patterns import Factor
 
 # Sweeps that change coefficients by a smaller share no longer change signs.
 SWEPT = 1e-10
-# Sweeps between two checks of the signs and of the inactive coordinates.
+# Sweeps before the first check of the signs and of the inactive coordinates; then twice as many
+# each time, since what does not end soon is ill-conditioned.
 SWEEPS = 10
 # At least so many coordinates join at a time.
 FIRST_ACTIVE = 64
@@ -57,7 +59,8 @@ def approach(
     live = np.diagonal(H) + l2 > 0
     penalised, free = live & (l1 > 0), np.flatnonzero(live & (l1 == 0))
     inverse = None
-    for _ in range(0, max_sweeps, SWEEPS):
+    n_sweeps, done = min(SWEEPS, max_sweeps), 0
+    while done < max_sweeps:
         some = np.flatnonzero(v)
         few = FEW_ROWS * len(some) < len(v)  # else to copy them takes longer than all products
         slope = (v[some] @ H[some] if few else v @ H) + l2 * v - g
@@ -80,9 +83,11 @@ def approach(
             Q = H[np.ix_(active, active)] - cross.T @ inverse @ cross
             side = g[active] - cross.T @ (inverse @ g[free])
             penalty = l1[active], l2[active]
-            swept = descend_gram(Q, side, v[active], *penalty, tol=SWEPT, max_iter=SWEEPS)
+            swept = descend_gram(Q, side, v[active], *penalty, tol=SWEPT, max_iter=n_sweeps)
             v[active] = _on_signs(Q, side, *penalty, swept)
         v[free] = inverse @ (g[free] - cross @ v[active])
+        done += n_sweeps
+        n_sweeps = min(2 * n_sweeps, max_sweeps - done)
     return v
 
 
@@ -101,11 +106,8 @@ def _on_signs(H, g, l1, l2, v):
     signs = np.sign(v[some])
     matrix = H[np.ix_(some, some)]
     matrix[np.diag_indices(len(some))] += l2[some]
-    try:
-        exact = np.linalg.solve(matrix, g[some] - l1[some] * signs)
-    except np.linalg.LinAlgError:  # exactly singular: sweeps have the last word
-        return v
-    if (np.sign(exact) != signs).any():
+    _, exact, failed = lapack.dposv(matrix.T, g[some] - l1[some] * signs, overwrite_a=1)
+    if failed or (np.sign(exact) != signs).any():  # of singular ones, sweeps have the last word
         return v
     found = np.zeros_like(v)
     found[some] = exact

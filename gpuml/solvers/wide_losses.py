@@ -66,7 +66,8 @@ def minimise(
     for s in range(start.shape[1]):
         weights = np.ones(len(X)) if data.weights is None else data.weights[s].astype(np.float64)
         some = np.flatnonzero(weights)
-        model = _Rows(data, X[some], data.target[some], weights[some] / weights.sum())
+        Z = X if len(some) == len(X) else X[some]
+        model = _Rows(data, Z, data.target[some], weights[some] / weights.sum())
         before = None
         for c in np.argsort(-l1[:, s].max(axis=-1), kind="stable").tolist():
             own = Penalty(l1[c, s], l2[c, s], used[c, s])
@@ -113,7 +114,8 @@ class _Rows:
             w, g = W[columns], G[columns]
             curvature = self.loss.curvature(z[None, :].copy(), self.target, np)[0] * self.weights
             some = X.take(columns, axis=1)
-            H = some.T @ (some * curvature[:, None])
+            scaled = some * np.sqrt(curvature)[:, None]
+            H = scaled.T @ scaled
             check_squares(H, np)
             H[np.diag_indices(len(H))] *= 1 + RIDGE
             side = H @ w - g + own.l2 * w

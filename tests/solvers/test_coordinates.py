@@ -9,6 +9,7 @@ import sklearn.linear_model as sk
 from sklearn.linear_model import _cd_fast
 
 from gpuml.penalties import Penalty
+from gpuml.solvers import _sweeps
 from gpuml.solvers._coordinates import descend_gram, sweep_gram
 from gpuml.solvers._sweeps import approach
 
@@ -103,3 +104,19 @@ def test_a_minimum_is_approached_as_far_as_is_asked(rng, n_free, share):
     stays = approach(H, g, l1, l2, start, allowed=np.inf, max_sweeps=10)
     np.testing.assert_array_equal(start, before)
     np.testing.assert_array_equal(stays, start)
+
+
+@pytest.mark.parametrize("most", [5, 10, 200, 1000])
+def test_checks_of_slow_descents_become_rare(most, rng, monkeypatch):
+    sweeps, real = [], _sweeps.descend_gram
+
+    def descend(*args, **options):
+        sweeps.append(options["max_iter"])
+        return real(*args, **options)
+
+    monkeypatch.setattr(_sweeps, "descend_gram", descend)
+    X = rng.normal(size=(50, 2)) @ rng.normal(size=(2, 200)) + 1e-3 * rng.normal(size=(50, 200))
+    H, g, start = X.T @ X, X.T @ rng.normal(size=50), np.zeros(200)
+    approach(H, g, np.full(200, 1e-3), 0 * start, start, allowed=1e-12, max_sweeps=most)
+    assert sum(sweeps) == most
+    assert len(sweeps) <= 1 + np.log2(most / 5)
