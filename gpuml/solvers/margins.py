@@ -121,9 +121,12 @@ def fit_paths(X: Array, constant: float, paths: Sequence[Sequence[Kinks]]) -> li
     """
     n_rows, p = X.shape
     rows = _Rows(X, constant)
-    if n_rows >= p + (constant != 0):
+    if n_rows < p + (constant != 0):
+        return [rows.fit_path(path) for path in paths]
+    if not _are_few(rows.A):
         return [fit_path(rows.A, path) for path in paths]
-    return [rows.fit_path(path) for path in paths]
+    found = iter(fit_path(rows.A, [kinks for path in paths for kinks in path]))
+    return [[next(found) for _ in path] for path in paths]
 
 
 @dataclass(frozen=True)
@@ -194,7 +197,7 @@ class _Rows:
 def fit_path(A: Array, models: Sequence[Kinks]) -> list[Found]:
     """Models of no fewer rows A (m, q), float64, than columns; see `fit_paths`."""
     found: list[Found] = []
-    if A.shape[0] * MOST < _fewest(*A.shape):
+    if _are_few(A):
         times = max((each.y.shape[0] for each in models), default=1)
         models = [each if each.y.shape[0] == times else each.twice() for each in models]
         step = max(1, TOGETHER // (times * max(1, A.shape[0])))
@@ -241,6 +244,11 @@ def _fit(A, kinks, near):
         e, few = after, max(fewest, (2 + turn) * n_wrong)
     (found,) = _solve(A, [kinks])
     return replace(found, n_steps=n_steps + found.n_steps)
+
+
+def _are_few(A):
+    """Whether rows are so few that all models are solved at once."""
+    return A.shape[0] * MOST < _fewest(*A.shape)
 
 
 def _fewest(m, q):

@@ -255,11 +255,15 @@ class _Point:
         # A typical residual, whatever the largest are.
         size = xp.mean(xp.sqrt(xp.abs(e)), axis=1) ** 2
         least = EPS * xp.max(xp.abs(programs.y), axis=1)
-        margin = MARGIN * xp.maximum(xp.maximum(size, least), xp.full_like(size, 1e-300))[:, None]
-        parts = xp.stack([_positive(-e), _positive(e)]) + margin
+        size = xp.maximum(xp.maximum(size, least), xp.full_like(size, 1e-300))[:, None]
         if programs.pull is not None:
-            half = (programs.lower + programs.upper) / 2
-            return cls(coef, xp.stack([half, half]), parts)
+            # All products of room and parts are alike: steps may be long.
+            width = programs.lower + programs.upper
+            level = 2.0 * size * xp.mean(width, axis=1, keepdims=True) / width
+            both = xp.sqrt(e * e + level * level) + level
+            parts = xp.stack([both - e, both + e]) / 2.0
+            return cls(coef, width * (level / 2.0) / parts, parts)
+        parts = xp.stack([_positive(-e), _positive(e)]) + MARGIN * size
         # Feasible for both programs.
         return cls(coef, xp.stack([programs.lower, programs.upper]), parts)
 

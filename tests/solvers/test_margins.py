@@ -68,6 +68,21 @@ def test_a_model_begins_at_the_best_multiple_of_the_last(kind, rng):
     assert not kinks.multiple(A, 0 * coef).any()
 
 
+def test_models_of_few_rows_are_solved_at_once(rng, monkeypatch):
+    A, of = problem(rng, "hinge", 400)
+    taken, solve = [], margins._solve
+    monkeypatch.setattr(
+        margins, "_solve", lambda A, some: taken.append(len(some)) or solve(A, some)
+    )
+    paths = [[of(1.0), of(0.1)], [of(10.0)]]
+    found = fit_paths(A[:, :-1], 1.0, paths)
+    assert taken == [3]
+    for path, own in zip(paths, found, strict=True):
+        for kinks, each in zip(path, own, strict=True):
+            assert each.n_steps <= 16
+            assert abs(gap(A, kinks, each.coef)) < 1e-9
+
+
 def test_tubes_of_no_width_are_beside_others(rng):
     A, _ = problem(rng, "tube", 400)
     y = A @ rng.normal(size=A.shape[1]) + rng.normal(size=400)
