@@ -238,7 +238,7 @@ def _solve_rows(problem, alphas, rcond, by_qr=True):
     for alpha in alphas:
         solution = _solve_augmented(rows, p, float(alpha), xp) if try_qr else None
         if solution is None:
-            svd = svd or xp.linalg.svd(rows[:, :p], full_matrices=False)
+            svd = svd or _svd(rows[:, :p], xp)
             solution = _solve_svd(svd, rows[:, p:], float(alpha), rcond, xp)
         solutions.append(solution)
     unique = np.asarray([unique for _, unique in solutions], dtype=bool)
@@ -270,6 +270,15 @@ def _solve_augmented(rows, p, alpha, xp):
     return xp.linalg.solve(R, side) / norms[:, None], True
 
 
+def _svd(A, xp):
+    """Singular vectors and values U (m, r), s (r,), V' (r, p) of A (m, p)."""
+    if A.shape[0] >= A.shape[1]:
+        return xp.linalg.svd(A, full_matrices=False)
+    Q, R = xp.linalg.qr(A.T)
+    U, s, Vt = xp.linalg.svd(R.T)
+    return U, s, Vt @ Q.T
+
+
 def _solve_svd(svd, b, alpha, rcond, xp):
     U, s, Vt = svd
     if rcond is None:
@@ -279,8 +288,3 @@ def _solve_svd(svd, b, alpha, rcond, xp):
     gain = xp.where(kept, safe / (safe**2 + alpha), xp.zeros_like(s))
     full_rank = bool(xp.all(kept)) and U.shape[0] >= Vt.shape[1]
     return Vt.T @ (gain[:, None] * (U.T @ b)), full_rank or alpha > 0
-
-
-def singular_values(problem: LeastSquaresRows) -> Array:
-    """Singular values of A, in descending order."""
-    return namespace(problem.A).linalg.svdvals(problem.A)

@@ -154,6 +154,13 @@ def centred_kernel(kernel: Kernel, row_counts: np.ndarray, fit_intercept: bool) 
     )
 
 
+def known_nulls(dual: Dual, fit_intercept: bool) -> np.ndarray:
+    """How many eigenvalues (S,) of each system are 0: those of rows without weight, of the mean."""
+    xp = namespace(dual.root)
+    unread = xp.sum(xp.astype(dual.root == 0, xp.int64), axis=1)
+    return to_host(unread) + int(fit_intercept)
+
+
 def _training_rows(row_counts):
     """Rows (S, m) of each split, each filled up with some that it does not train on; or None."""
     used = row_counts > 0

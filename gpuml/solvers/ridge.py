@@ -24,7 +24,7 @@ from functools import cache
 import numpy as np
 
 from gpuml._arrays import Array, device_of, is_numpy, namespace, to_host
-from gpuml._arrays.ops import EPS, constant, solve_shifted
+from gpuml._arrays.ops import EPS, constant, solve_shifted, zeros
 from gpuml._arrays.threads import threads_for_order
 from gpuml.data import Folds, Partition, row_indices, whole
 from gpuml.solvers._blocks import quiet
@@ -38,7 +38,13 @@ from gpuml.solvers.described import (
     training_parts,
 )
 from gpuml.solvers.factors import centred_rows, solve_rows
-from gpuml.solvers.kernel import centred_kernel, coefficients, far_splits, row_kernel
+from gpuml.solvers.kernel import (
+    centred_kernel,
+    coefficients,
+    far_splits,
+    known_nulls,
+    row_kernel,
+)
 from gpuml.solvers.levels_apart import solve_apart
 from gpuml.solvers.moments import LEAST_SQUARE, Normal, cancelled, normal_equations
 from gpuml.solvers.numbered_rows import NumberedBatch
@@ -49,6 +55,8 @@ from gpuml.solvers.sparse_ridge import solve_by_iterations
 EIGEN_FROM_ALPHAS = 32
 # Models from one form of the matrix that is not scaled have this relative error at most.
 FORM_PRECISION = 1e-10
+# Eigenvalues from this share of the largest on have singular values with the digits asked for.
+LEAST_SHARE = EPS / ASKED_PRECISION[8]
 # Matrices of moments, of some splits, that are solved before those of the next ones.
 MOST_BYTES = 2**28
 
@@ -126,8 +134,14 @@ def spectrum(described: Described, fit_intercept: bool, split: int | None) -> Ar
     if described.moments is not None and n_rows >= p:
         normal = normal_equations(described.combined(part), fit_intercept)
         squares = xp.flip(xp.linalg.eigvalsh(normal.xx[0, ...]))
-        if float(squares[-1]) > max(EPS / ASKED_PRECISION[8] * float(squares[0]), LEAST_SQUARE):
+        if float(squares[-1]) > LEAST_SHARE * float(squares[0]) + LEAST_SQUARE:
             return xp.sqrt(squares)
+    if described.kernel is not None:
+        dual = _dual_of(described, part, fit_intercept)
+        rank = dual.K.shape[-1] - int(known_nulls(dual, fit_intercept)[0])
+        squares = xp.flip(xp.linalg.eigvalsh(dual.K[0, ...]))[:rank]
+        if rank and float(squares[-1]) > LEAST_SHARE * float(squares[0]) + LEAST_SQUARE:
+            return xp.concat([xp.sqrt(squares), zeros((n_rows - rank,), like=squares, xp=xp)])
     problem = centred_rows(described.stacked(part), fit_intercept)
     return xp.linalg.svdvals(problem.A)[: min(n_rows, p)]
 
@@ -148,7 +162,9 @@ def _solve_parts(described, parts, alphas, fit_intercept, rcond):
     if alphas.size > 1:
         distinct, position = np.unique(alphas, return_inverse=True)
     coef, x_mean, y_mean, error = _solve_cheaply(described, parts, distinct, fit_intercept, rcond)
-    status = np.full(error.shape, Status.MOMENTS, dtype=int)
+    # Of all solutions for more features than rows, the kernel gives the one of minimum norm.
+    is_one_of_many = described.kernel is not None and rcond is not None
+    status = np.full(error.shape, Status.MINIMUM_NORM if is_one_of_many else Status.MOMENTS)
     poor = ~(error <= described.precision)
     if poor.any() and described.is_sparse:
         status[poor] = Status.ROWS  # which `_solve` reads
@@ -163,7 +179,7 @@ def _solve_cheaply(described, parts, alphas, fit_intercept, rcond):
     """Coefficients (U, S, t, p), means (S, p) and (S, t), estimated errors (U, S) on the host."""
     most = largest_number(described)
     if described.kernel is not None:
-        return _solve_kernel(described, parts, alphas, fit_intercept, most)
+        return _solve_kernel(described, parts, alphas, fit_intercept, rcond, most)
     moments = described.combined(parts)
     normal = normal_equations(moments, fit_intercept)
     by_eigen = rcond is not None or _one_form_will_do(normal, alphas)
@@ -172,7 +188,8 @@ def _solve_cheaply(described, parts, alphas, fit_intercept, rcond):
         enough = min(described.precision, FORM_PRECISION) / EPS
         coef, error = _solve_tridiagonal(normal, alphas, enough)
     elif by_eigen:
-        coef, error = _solve_eigen(normal, alphas, rcond)
+        coef, error = _solve_eigen(normal.xx, normal.xy, alphas, rcond)
+        coef = namespace(coef).matrix_transpose(coef)
     else:
         # Of sparse rows, what conditions come to is not all of the error.
         enough = 0.0 if described.is_sparse else described.precision / EPS
@@ -250,32 +267,41 @@ def _solve_tridiagonal(normal: Normal, alphas: np.ndarray, enough: float):
     return np.swapaxes(coef, -1, -2), np.where(np.isnan(error), np.inf, error)
 
 
-def _solve_eigen(normal: Normal, alphas: np.ndarray, rcond: float | None):
-    xp = namespace(normal.xx)
-    values, vectors = xp.linalg.eigh(normal.xx)  # (S, p), (S, p, p)
-    alpha = constant(alphas, like=normal.xx, xp=xp)[:, None, None]
+def _solve_eigen(M, B, alphas, rcond, n_null=None):
+    """Solutions (U, S, p, t) of ``(M + alpha I) X = B``, M (S, p, p), B (S, p, t); errors (U, S).
+
+    The smallest `n_null` (S,) eigenvalues of M, as many as are known to be 0, are left out.
+    """
+    xp = namespace(M)
+    values, vectors = xp.linalg.eigh(M)  # (S, p), (S, p, p)
+    alpha = constant(alphas, like=M, xp=xp)[:, None, None]
+    inf = xp.full_like(values, float("inf"))
     values = xp.where(values > 0, values, xp.zeros_like(values))
     damped = values + alpha  # (U, S, p)
-    rotated = xp.matrix_transpose(vectors) @ normal.xy  # (S, p, t)
-    coef = vectors @ (rotated / xp.where(damped > 0, damped, xp.ones_like(damped))[..., None])
-    smallest, largest = xp.min(damped, axis=-1), xp.max(damped, axis=-1)
+    if n_null is not None:
+        left_out = np.arange(M.shape[-1]) < n_null[:, None]
+        damped = xp.where(xp.asarray(left_out, device=device_of(M)), inf, damped)
+    rotated = xp.matrix_transpose(vectors) @ B  # (S, p, t)
+    divisor = xp.where(damped > 0, damped, xp.ones_like(damped))[..., None]
+    with quiet():  # solutions from squares that vanish overflow, and are not used
+        solution = vectors @ (rotated / divisor)
+    smallest, largest = xp.min(damped, axis=-1), values[:, -1] + alpha[..., 0]
     inf = xp.full_like(largest, float("inf"))
     safe = xp.where(smallest > 0, smallest, xp.ones_like(smallest))
     # Directions near the cut must be judged by singular values, not by their squares.
     floor = 4 * (rcond or 0.0) ** 2 * largest
     known = (smallest > floor) & (smallest > LEAST_SQUARE)
-    error = xp.where(known, EPS * largest / safe, inf)
-    return xp.matrix_transpose(coef), error
+    return solution, xp.where(known, EPS * largest / safe, inf)
 
 
-def _solve_kernel(described, parts, alphas, fit_intercept, most):
+def _solve_kernel(described, parts, alphas, fit_intercept, rcond, most):
     batch, partition = described.folds.batch, described.folds.partitions[parts.index]
     kernel = described.kernel
     row_counts = counts_of_rows(partition, parts.counts, batch.n_rows)
     far = far_splits(kernel, row_counts, fit_intercept)
     enough = described.precision / EPS
     if not far.any():
-        return solve_dual(kernel, row_counts, alphas, fit_intercept, most, enough)
+        return solve_dual(kernel, row_counts, alphas, fit_intercept, most, enough, rcond)
     solved = [
         solve_dual(
             row_kernel(batch, counts, at_mean=fit_intercept) if own else kernel,
@@ -284,6 +310,7 @@ def _solve_kernel(described, parts, alphas, fit_intercept, most):
             fit_intercept,
             most,
             enough,
+            rcond,
         )
         for own, counts in zip(far, row_counts, strict=True)
     ]
@@ -293,9 +320,15 @@ def _solve_kernel(described, parts, alphas, fit_intercept, most):
     return xp.concat(coef, axis=1), *means, np.concatenate(error, axis=1)
 
 
-def solve_dual(kernel, row_counts, alphas, fit_intercept, most, enough):
+def solve_dual(kernel, row_counts, alphas, fit_intercept, most, enough, rcond=None):
     dual = centred_kernel(kernel, row_counts, fit_intercept)
     xp = namespace(dual.K)
+    if rcond is not None:
+        n_null = known_nulls(dual, fit_intercept)
+        solution, error = _solve_eigen(dual.K, dual.b, alphas, rcond, n_null)
+        with quiet():
+            coef = coefficients(kernel, dual, solution)
+        return coef, dual.x_mean, dual.y_mean, held_errors(coef, error, most)
     alpha = constant(alphas, like=dual.K, xp=xp)[:, None, None, None]
     with quiet():
         # (U, S, n, t)
@@ -308,6 +341,16 @@ def solve_dual(kernel, row_counts, alphas, fit_intercept, most, enough):
     inf = xp.full_like(condition, float("inf"))
     error = xp.where(damped > LEAST_SQUARE, EPS * condition, inf)
     return coef, dual.x_mean, dual.y_mean, held_errors(coef, error, most)
+
+
+def _dual_of(described, part, fit_intercept):
+    """The dual system of one training part."""
+    batch, partition = described.folds.batch, described.folds.partitions[part.index]
+    counts = counts_of_rows(partition, part.counts, batch.n_rows)
+    kernel = described.kernel
+    if far_splits(kernel, counts, fit_intercept).any():
+        kernel = row_kernel(batch, counts[0], at_mean=fit_intercept)
+    return centred_kernel(kernel, counts, fit_intercept)
 
 
 def counts_of_rows(part: Partition, counts: np.ndarray, n_rows: int) -> np.ndarray:

@@ -9,7 +9,7 @@ from sklearn.base import clone
 import gpuml
 from gpuml.linear_model import LinearRegression, Ridge
 from gpuml.model_selection import GridSearchCV
-from gpuml.solvers import Status
+from gpuml.solvers import Status, ridge
 from gpuml.testing import LAW_RTOL, RTOL
 
 ALPHAS = [1e-3, 1.0, 1e3]
@@ -210,6 +210,44 @@ def test_rank_and_singular_values(library, rng):
         theirs = sk.LinearRegression().fit(data, y[:n], w[:n])
         assert model.rank_ == theirs.rank_
         close(library, library.to_numpy(model.singular_), theirs.singular_, 1e-7)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_directions_up_to_tol_are_left_out_of_wide_rows(library, rng, fit_intercept):
+    X, y, w = problem(rng, n=20, p=50, t=2, mean=5)
+    centred = X - fit_intercept * np.average(X, axis=0, weights=w)
+    U, s, Vt = np.linalg.svd(np.sqrt(w)[:, None] * centred, full_matrices=False)
+    for tol in float((s[7] + s[8]) / 2 / s[0]), 1e-6:
+        model = LinearRegression(fit_intercept=fit_intercept, tol=tol)
+        coef, _ = fitted(library, model, X, y, w)
+        kept = s > tol * s[0]
+        target = np.sqrt(w)[:, None] * (y - fit_intercept * np.average(y, axis=0, weights=w))
+        close(library, coef, (Vt[kept].T @ ((U.T @ target)[kept] / s[kept, None])).T)
+        assert model.rank_ == kept.sum()
+        assert model.status_ is Status.MINIMUM_NORM
+
+
+def test_singular_values_of_wide_rows_some_of_which_have_no_weight_or_repeat(library, rng):
+    X, y, w = problem(rng, n=20, p=50)
+    w[[3, 8]] = 0.0
+    for rows in range(20), [*range(18), 0, 1]:
+        model = LinearRegression()
+        fitted(library, model, X[rows], y[rows], w[rows])
+        theirs = sk.LinearRegression().fit(X[rows], y[rows], w[rows])
+        assert model.rank_ == theirs.rank_
+        # To the digits of the largest: zeros have none of their own.
+        found = library.to_numpy(model.singular_) / theirs.singular_[0]
+        np.testing.assert_allclose(found, theirs.singular_ / theirs.singular_[0], atol=1e-12)
+
+
+def test_wide_rows_are_solved_from_their_inner_products(rng, monkeypatch):
+    """One small eigenproblem instead of two decompositions of the rows."""
+    X, y, w = problem(rng, n=20, p=50, t=2, mean=5)
+    expected = sk.LinearRegression().fit(X, y, w)
+    monkeypatch.setattr(ridge, "centred_rows", None)
+    model = LinearRegression().fit(X, y, w)
+    np.testing.assert_allclose(model.coef_, expected.coef_, rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(model.singular_[:19], expected.singular_[:19], rtol=1e-12)
 
 
 def test_inputs_are_left_as_they_were(library, rng):
