@@ -15,7 +15,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 from gpuml._arrays import Array, device_of, namespace
 from gpuml.metrics._outputs import average_targets, fraction_explained, is_raw
 from gpuml.metrics._rows import weighted_mean
-from gpuml.metrics.residuals import ResidualMoments, columns, residual_moments
+from gpuml.metrics.residuals import LazyMoments, ResidualMoments, columns
 
 Pair = tuple[Array, Array]
 
@@ -109,11 +109,13 @@ def evaluate(
         # The score is the same for shifted predictions, and exact where the mean residual is 0.
         pred = pred + weighted_mean(y - pred, weight, xp)[..., None, :]
     if metric.uses_moments:
-        return evaluate_moments(name, residual_moments(y, pred, weight), options)
+        return evaluate_moments(name, LazyMoments(y, pred, weight), options)
     return _of_targets(metric, metric.kernel(y, pred, weight, options, xp), options, y.shape[0])
 
 
-def evaluate_moments(name: str, moments: ResidualMoments, options: Mapping[str, Any]) -> Array:
+def evaluate_moments(
+    name: str, moments: ResidualMoments | LazyMoments, options: Mapping[str, Any]
+) -> Array:
     """A metric that `uses_moments`, of sums with leading axes (...): (...), or (..., t)."""
     metric = METRICS[name]
     options = {**metric.options, **metric.fixed, **options}

@@ -1,6 +1,7 @@
 """Sums of residuals that r2, explained variance and mean squared errors are functions of."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -31,8 +32,10 @@ class ResidualMoments:
     n_rows: Any
 
 
-def residual_moments(y_true: Array, y_pred: Array, weight: Array | None) -> ResidualMoments:
-    """Sums in float64 of y_true (n,) or (n, t) less y_pred (C, n) or (C, n, t).
+class LazyMoments:
+    """The sums of `ResidualMoments` of y_true (n,) or (n, t) less y_pred (C, n) or (C, n, t).
+
+    Each is computed in float64 when a metric first reads it: most metrics read two of them.
 
     Parameters
     ----------
@@ -41,17 +44,34 @@ def residual_moments(y_true: Array, y_pred: Array, weight: Array | None) -> Resi
     weight : array (n,) or None
         None weighs every row 1.
     """
-    xp = namespace(y_pred)
-    y, pred = (xp.astype(a, xp.float64, copy=False) for a in columns(y_true, y_pred))
-    residual = y - pred  # (C, n, t)
-    total, target = target_sums(y, weight, xp)
-    return ResidualMoments(
-        weight=total,
-        residual=sum_rows(residual, weight, xp),
-        squared=_sum_squares(residual, weight, xp),
-        target=target,
-        n_rows=int(y.shape[0]),
-    )
+
+    def __init__(self, y_true: Array, y_pred: Array, weight: Array | None) -> None:
+        self._xp = xp = namespace(y_pred)
+        y, pred = (xp.astype(a, xp.float64, copy=False) for a in columns(y_true, y_pred))
+        self._y, self._residual, self._weight = y, y - pred, weight  # (n, t), (C, n, t), (n,)
+        self.n_rows = int(y.shape[0])
+
+    @cached_property
+    def weight(self) -> Array:
+        return sum_weights(self._y, self._weight, self._xp)
+
+    @cached_property
+    def residual(self) -> Array:
+        return sum_rows(self._residual, self._weight, self._xp)
+
+    @cached_property
+    def squared(self) -> Array:
+        return _sum_squares(self._residual, self._weight, self._xp)
+
+    @cached_property
+    def target(self) -> Array:
+        return target_sums(self._y, self._weight, self._xp)[1]
+
+
+def residual_moments(y_true: Array, y_pred: Array, weight: Array | None) -> ResidualMoments:
+    """All sums of `LazyMoments`, whose arguments these are."""
+    found = LazyMoments(y_true, y_pred, weight)
+    return ResidualMoments(found.weight, found.residual, found.squared, found.target, found.n_rows)
 
 
 def columns(y_true: Array, y_pred: Array) -> tuple[Array, Array]:
@@ -77,12 +97,16 @@ def _sum_squares(values, weight, xp):
     return xp.vecdot(values, weighted, axis=-2)
 
 
+def sum_weights(y: Array, weight: Array | None, xp: Any) -> Array:
+    """Sum of weights (); each row of y weighs 1 if they are None."""
+    if weight is None:
+        return xp.asarray(float(y.shape[0]), dtype=xp.float64, device=device_of(y))
+    return xp.sum(xp.astype(weight, xp.float64, copy=False))
+
+
 def target_sums(y: Array, weight: Array | None, xp: Any) -> tuple[Array, Array]:
     """Sum of weights (), and sum w (y - mean)^2 of float64 targets (n, t), shape (t,)."""
-    if weight is None:
-        total = xp.asarray(float(y.shape[0]), dtype=xp.float64, device=device_of(y))
-    else:
-        total = xp.sum(xp.astype(weight, xp.float64, copy=False))
+    total = sum_weights(y, weight, xp)
     # Less one of the rows that count, a constant target is exactly 0; its rounded mean may not be
     # the constant.
     y = y - _counting_row(y, weight, xp)

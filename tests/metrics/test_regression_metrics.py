@@ -12,6 +12,7 @@ from sklearn.exceptions import UndefinedMetricWarning
 
 import gpuml.metrics
 from gpuml._arrays import is_numpy, namespace, place_of, to_host
+from gpuml.metrics import residuals
 from gpuml.metrics._batched import METRICS, evaluate, evaluate_moments
 from gpuml.metrics.residuals import residual_moments
 
@@ -268,6 +269,16 @@ def test_moments_may_have_more_leading_axes(library, rng, name):
     assert found.shape == (4, 2)
     for s, part in enumerate(parts):
         np.testing.assert_allclose(found[:, s], to_host(evaluate_moments(name, part, {})))
+
+
+@pytest.mark.parametrize("name", ["mean_squared_error", "root_mean_squared_error"])
+def test_errors_are_computed_without_sums_of_the_target(rng, name, monkeypatch):
+    y, pred = problem(rng, 20, 2)
+    monkeypatch.setattr(residuals, "target_sums", None)
+    monkeypatch.setattr(residuals, "sum_rows", None)
+    for weight in None, weights_of(rng, 20):
+        expected = theirs(name)(y, pred, sample_weight=weight)
+        np.testing.assert_allclose(ours(name)(y, pred, sample_weight=weight), expected, rtol=1e-13)
 
 
 def _part(rng, n):
