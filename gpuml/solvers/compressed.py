@@ -165,13 +165,13 @@ def _eigh(G):
     return values[0, :], vectors[0, ...]
 
 
-def _qr(Z, xp):
+def _qr(Z, xp, rounds=2):
     """QR of a thin float64 matrix, with R in CPU memory if it is small."""
     n, width = Z.shape
     is_tall = TALL * width <= n and width <= SMALL_ORDER
     # Threads of BLAS would wait for each other longer than it takes.
     with one_blas_thread() if n * width**2 < THREADED_FROM_PRODUCTS else nullcontext():
-        return (_cholesky_qr(Z) if is_tall else None) or xp.linalg.qr(Z)
+        return (_cholesky_qr(Z, rounds) if is_tall else None) or xp.linalg.qr(Z)
 
 
 def orthonormal(Z: Array) -> Array:
@@ -179,7 +179,12 @@ def orthonormal(Z: Array) -> Array:
     return _qr(Z, namespace(Z))[0]
 
 
-def _cholesky_qr(Z):
+def independent(Z: Array) -> Array:
+    """Columns with the spans of those of `orthonormal`, orthonormal to 1e-7 at least."""
+    return _qr(Z, namespace(Z), rounds=1)[0]
+
+
+def _cholesky_qr(Z, rounds=2):
     """The same from Z'Z, twice: products only. None where columns of Z are nearly dependent.
 
     The first time loses digits as the square of the condition number, which is bounded here; the
@@ -187,7 +192,7 @@ def _cholesky_qr(Z):
     Yanagisawa and Fukaya, 2015).
     """
     Q, R = Z, np.eye(Z.shape[1])
-    for _ in range(2):
+    for _ in range(rounds):
         with quiet():  # squares may be too large
             G = to_host(Q.T @ Q)
         lengths = np.sqrt(np.diagonal(G))

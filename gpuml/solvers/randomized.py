@@ -5,7 +5,7 @@ With a random block Q, each iteration multiplies by the rows and by their transp
     Q <- orth(A Q),   Q <- orth(A' Q),
 
 so that Q turns towards the leading singular vectors; an SVD of the small ``Q' A`` gives them [1]_.
-Orthonormalising is by QR after every product: without, digits of the smaller ones are lost.
+Columns are made orthonormal after every product: without, digits of the smaller ones are lost.
 Centred rows ``A = X - 1 m'`` are never formed.
 
 References
@@ -23,12 +23,16 @@ from gpuml._arrays.ops import constant, triangular_factor
 from gpuml.data import Batch, cut
 from gpuml.solvers._blocks import Blocks, quiet
 from gpuml.solvers.components import with_signs
+from gpuml.solvers.compressed import independent, orthonormal
 from gpuml.solvers.shifts import atom_shifts
+
+# Rows of so few bytes are converted and centred once, not for each product.
+HELD_BYTES = 2**28
 
 
 @dataclass(frozen=True)
 class DenseRows:
-    """Rows A (n, p) of a batch, less a mean (p,) if given; read block by block.
+    """Rows A (n, p) of a batch, less a mean (p,) if given; read block by block, if few once only.
 
     Products are float64, in the library and on the device of `like`.
     """
@@ -42,7 +46,16 @@ class DenseRows:
     def shape(self) -> tuple[int, int]:
         return tuple(self.batch.X.shape)
 
+    @cached_property
+    def _held(self):
+        n, p = self.shape
+        are_few = self.block_bytes is None and 8 * n * p <= HELD_BYTES
+        return list(self._read(0)) if are_few else None
+
     def _blocks(self, width):
+        return self._read(width) if self._held is None else self._held
+
+    def _read(self, width):
         blocks = Blocks(self.batch, self.shape[1] + width, self.block_bytes)
         xp = blocks.place.xp
         for block in cut(slice(0, self.shape[0]), blocks.rows_per_block):
@@ -100,7 +113,7 @@ def dense_sums(batch: Batch, block_bytes: int | None = None) -> RowSums:
     xp = batch.work.xp
     sums, squares = xp.zeros_like(shift), xp.zeros_like(shift)
     with quiet():
-        for _, rows in DenseRows(batch, shift, shift, block_bytes)._blocks(0):
+        for _, rows in DenseRows(batch, shift, shift, block_bytes)._read(0):
             sums = sums + xp.sum(rows, axis=0)
             squares = squares + xp.sum(rows**2, axis=0)
         offset = sums / batch.n_rows
@@ -145,12 +158,12 @@ def randomized_svd(
     start = random.normal(size=(min(n, p), n_components + n_extra))
     Q = constant(start, like=rows.like, xp=xp)
     if n >= p:
-        Q = _orthonormal(rows.times(Q), xp)
+        Q = independent(rows.times(Q))
     for _ in range(n_iter):
-        Q = _orthonormal(rows.transposed_times(Q), xp)
-        Q = _orthonormal(rows.times(Q), xp)
+        Q = independent(rows.transposed_times(Q))
+        Q = independent(rows.times(Q))
     # Ending on this side makes singular values the very lengths of the projected rows.
-    Q = _orthonormal(rows.transposed_times(Q), xp)
+    Q = orthonormal(rows.transposed_times(Q))
     image = rows.times(Q)
     small = triangular_factor(image, xp) if n > Q.shape[1] else image
     _, singular, turn = xp.linalg.svd(small, full_matrices=False)
@@ -164,7 +177,3 @@ def n_power_iter(n_iter: int | str, n_components: int, n_rows: int, n_columns: i
     if not isinstance(n_iter, str):
         return int(n_iter)
     return 7 if n_components < 0.1 * min(n_rows, n_columns) else 4
-
-
-def _orthonormal(Q, xp):
-    return xp.linalg.qr(Q)[0]

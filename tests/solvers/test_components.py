@@ -5,8 +5,10 @@ import pytest
 from scipy import sparse
 
 import gpuml.solvers._subspace as subspace
+import gpuml.solvers.randomized as randomized
 from gpuml._arrays import namespace, place_of
 from gpuml.data import Batch
+from gpuml.solvers._blocks import Blocks
 from gpuml.solvers.components import (
     from_moments,
     from_products,
@@ -232,6 +234,22 @@ def test_random_blocks_find_known_components(library, rng, shape, block_bytes):
     np.testing.assert_allclose(images, (X - X.mean(axis=0)) @ right[:3].T, atol=1e-8)
     np.testing.assert_allclose(library.to_numpy(sums.mean), X.mean(axis=0))
     np.testing.assert_allclose(float(sums.total), np.sum(singular**2))
+
+
+@pytest.mark.parametrize("shape", [(90, 20), (20, 90)])
+def test_few_rows_are_read_once_for_all_products(library, rng, shape, monkeypatch):
+    X, _ = known(rng, *shape, np.array([9.0, 5.0, 2.0, 0.01, 0.001]), mean=4.0)
+    batch, read, seen, found = batch_of(library, X), Blocks.read, [], []
+    monkeypatch.setattr(Blocks, "read", lambda *args: seen.append(1) or read(*args))
+    sums = dense_sums(batch)
+    for bound in (randomized.HELD_BYTES, 0):
+        monkeypatch.setattr(randomized, "HELD_BYTES", bound)
+        seen.clear()
+        rows = DenseRows(batch, sums.mean, sums.mean)
+        found.append(randomized_svd(rows, 3, 5, "auto", np.random.RandomState(0)))
+        assert len(seen) == 1 or not bound
+    for once, again in zip(*found, strict=True):
+        np.testing.assert_array_equal(library.to_numpy(once), library.to_numpy(again))
 
 
 @pytest.mark.parametrize("shape", [(90, 20), (20, 90)])

@@ -30,6 +30,17 @@ def test_columns_are_orthonormal_to_rounding_whatever_they_were(library, conditi
     np.testing.assert_allclose(Q @ R / lengths, Z / lengths, atol=1e-13)
 
 
+@pytest.mark.parametrize("library", array_libraries())
+@pytest.mark.parametrize("condition", [1, 1e3, 1e6, 1e12])
+def test_independent_columns_are_nearly_orthonormal_with_the_same_spans(library, condition, rng):
+    Z = of_condition(condition, rng)
+    Q = library.to_numpy(compressed.independent(library.asarray(Z)))
+    np.testing.assert_allclose(Q.T @ Q, np.eye(SIZE[1]), atol=1e-7)
+    triangle = np.linalg.lstsq(Q, Z, rcond=None)[0]
+    np.testing.assert_allclose(Q @ triangle, Z, atol=1e-14)
+    np.testing.assert_allclose(np.tril(triangle, -1), 0, atol=1e-14)
+
+
 def test_products_are_for_well_conditioned_columns(rng):
     assert compressed._cholesky_qr(of_condition(1e3, rng)) is not None
     assert compressed._cholesky_qr(of_condition(1e6, rng)) is None
