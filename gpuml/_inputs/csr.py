@@ -3,15 +3,17 @@
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils.validation import validate_data
 
 from gpuml._arrays import Array, is_host_sparse
 from gpuml._inputs.foreign_rows import check_shape
-from gpuml._inputs.host_rows import naming_columns
-from gpuml._inputs.validation import check_finite
+from gpuml._inputs.host_rows import FLOATS, naming_columns
+from gpuml._inputs.validation import check_finite, features_fit
 from gpuml._sklearn import _check_n_features
 
 NUMBERS = "fiub"
+CSR = (sparse.csr_matrix, sparse.csr_array)
 
 
 def check_csr(estimator: Any, X: Any, *, reset: bool, floats: bool = False) -> Any:
@@ -34,10 +36,20 @@ def check_csr(estimator: Any, X: Any, *, reset: bool, floats: bool = False) -> A
         No rows or columns, other features than in `fit`, nan or inf, complex values.
     """
     if is_host_sparse(X):
+        if _needs_no_change(X) and features_fit(estimator, X, reset):
+            return X
         dtype = [np.float64, np.float32] if floats else "numeric"
         with naming_columns(estimator, X):
             return validate_data(estimator, X, accept_sparse="csr", dtype=dtype, reset=reset)
     return _check_cupyx(estimator, X, reset, floats)
+
+
+def _needs_no_change(X):
+    """Whether scikit-learn's validation finds nothing in CSR of SciPy, and gives it back."""
+    if type(X) not in CSR or X.ndim != 2 or X.dtype not in FLOATS or 0 in X.shape:
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(np.sum(X.data)))
 
 
 def _check_cupyx(estimator, X, reset, floats):

@@ -286,7 +286,7 @@ def check_rows(
         than in `fit`.
     """
     X = as_array(X)
-    if _needs_no_change(X, finite_X) and X.ndim == 2 and _features_fit(estimator, X, reset):
+    if _needs_no_change(X, finite_X) and X.ndim == 2 and features_fit(estimator, X, reset):
         return X
     if not is_foreign(X):
         refuse_sparse_of_gpu(estimator, X)
@@ -404,7 +404,7 @@ def _needs_no_change(x, finite):
         return not finite or bool(np.isfinite(np.sum(x)))
 
 
-def _features_fit(estimator, X, reset):
+def features_fit(estimator, X, reset):
     """Whether X has the features that it must have, and no names matter; sets their number."""
     if hasattr(estimator, "feature_names_in_"):
         return False

@@ -9,6 +9,7 @@ from scipy import sparse
 from sklearn import linear_model as sk
 from sklearn.exceptions import ConvergenceWarning
 
+from gpuml._inputs import csr
 from gpuml.data import Split
 from gpuml.designs import Sparse
 from gpuml.linear_model import LogisticRegression, Ridge, RidgeCV
@@ -310,6 +311,14 @@ def test_dtypes(rng, dtype):
         assert X.dtype == dtype
         double = type(model)(**model.get_params()).fit(X.astype(np.float64), y)
         close(model.coef_, double.coef_, rtol=2e-3 if dtype == np.float32 else 1e-9)
+
+
+def test_rows_that_need_no_change_are_not_validated_for_long(rng, monkeypatch):
+    X = rows(rng, (90, 120))
+    fits = [(model.fit(X, y), model.predict(X.toarray())) for model, y in models(rng, 90)]
+    monkeypatch.setattr(csr, "validate_data", None)
+    for model, expected in fits:
+        close(model.predict(X).astype(float), expected.astype(float), rtol=1e-8)
 
 
 def test_bad_input_is_refused_and_leaves_the_model_as_it_was(rng):
