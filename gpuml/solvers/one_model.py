@@ -1,4 +1,4 @@
-"""One smooth model of an array in CPU memory: quasi-Newton steps that take few calls of Python.
+"""One smooth model of rows in CPU memory: quasi-Newton steps that take few calls of Python.
 
 Steps, and when they end, are those of `solvers.lbfgs`, for one vector of NumPy. Variances of the
 features begin; a Hessian takes their place as soon as the passes that are still to go, at the rate
@@ -13,7 +13,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from gpuml._arrays import Array
-from gpuml.designs import Dense
+from gpuml.designs import Dense, Sparse
 from gpuml.penalties import Penalty
 from gpuml.solvers import few_rows
 from gpuml.solvers._blocks import quiet
@@ -53,16 +53,18 @@ BETTER = 2
 # Passes after which it is known well enough to tell that `max_iter` is going to stop them.
 RELIABLE = 10
 LEAST_GAIN = 1.01
+# A Hessian may take so many times as long as those passes: else a model had better not converge.
+WORTH_CONVERGING = 32
 # What the diagonal of a singular Hessian, which is 1, is made larger by at first.
 LEAST_JITTER = 1e-8
-# Rows that variances are taken from.
-ROWS_OF_VARIANCES = 1024
+# Entries of each column, on average, that variances are taken from.
+ENTRIES_OF_VARIANCES = 1024
 
 
 def is_one(data: LossRows, shape: tuple[int, ...]) -> bool:
-    """Whether models (C, S, k, q) are one, and rows an array in CPU memory, more than columns."""
+    """Whether models (C, S, k, q) are one, and rows in CPU memory, dense or sparse, and many."""
     design = data.design
-    if shape[0] * shape[1] > 1 or not isinstance(design, Dense):
+    if shape[0] * shape[1] > 1 or not isinstance(design, (Dense, Sparse)):
         return False
     return design.place.kind == "numpy" and design.shape[0] > design.shape[1]
 
@@ -107,7 +109,7 @@ class _Steps:
         self.exact: bool = few_rows.are_few(data, start.shape)
         self.inverse: Any = None
         if not self.exact:
-            part = n_rows // ROWS_OF_VARIANCES
+            part = data.design.n_entries // (ENTRIES_OF_VARIANCES * data.n_features)
             sample = data.every(part) if part > 1 else data
             self.inverse = diagonal_inverse(sample, penalty, n_rows)
         self.n_rows = n_rows if self.exact or MOST_PART * rows > n_rows else rows
@@ -228,9 +230,10 @@ class _Steps:
             return False  # of expected curvatures, steps have taught more than they tell once more
         n_passes = since * math.log(now / enough) / math.log(max(first / now, LEAST_GAIN))
         hessian = self.n_rows * order**2 + CPU_COSTS.one_inverse * order**3 + CPU_COSTS.one_matrix
-        one_pass = 4.0 * self.data.design.n_entries * self.shape[2] + PASS_HERE
+        design = self.data.design
+        one_pass = 4.0 * design.entry_cost * design.n_entries * self.shape[2] + PASS_HERE
         if since >= RELIABLE and n_passes > most:
-            return True
+            return hessian < WORTH_CONVERGING * most * one_pass
         return (n_passes - BETTER) * one_pass > hessian
 
     def take_hessian(self, w):

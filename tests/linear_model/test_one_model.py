@@ -5,11 +5,13 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy.sparse import csr_array, random_array
 from sklearn import linear_model as sk
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.exceptions import ConvergenceWarning
 
 from gpuml.linear_model import LogisticRegression, PoissonRegressor
+from gpuml.solvers import one_model
 
 KINDS = LogisticRegression, sk.LogisticRegression
 
@@ -102,6 +104,23 @@ def test_a_fit_takes_no_more_calls_of_python_than_that_of_scikit_learn(n_rows, n
         model.fit(X, y)
     ours, theirs = (calls(model.fit, X, y) for model in models)
     assert ours <= theirs
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+def test_sparse_rows_take_the_steps_of_dense_ones(n_classes):
+    X, y = rows(1500, 200, n_classes)
+    X *= np.random.default_rng(1).random(X.shape) < 0.1
+    dense, thin = (LogisticRegression(C=0.1).fit(Z, y) for Z in (X, csr_array(X)))
+    assert thin.n_iter_ == dense.n_iter_
+    np.testing.assert_allclose(thin.coef_, dense.coef_, rtol=1e-8, atol=1e-8)
+
+
+def test_hessians_that_take_longer_than_all_passes_are_left_out(monkeypatch):
+    """However slow the passes are: what `max_iter` stops has not converged, but ends soon."""
+    X = random_array((3000, 1500), density=0.01, format="csr", rng=np.random.default_rng(0))
+    y = (X @ np.random.default_rng(1).normal(size=1500) > 0).astype(int)
+    monkeypatch.setattr(one_model._Steps, "take_hessian", None)
+    assert fitted(LogisticRegression, X, y, C=1e4, max_iter=30).n_iter_ == 30
 
 
 def calls(function, *args):
