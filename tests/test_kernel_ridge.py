@@ -1,5 +1,6 @@
 """Kernel ridge regression is scikit-learn's, in single fits and in searches, wherever rows are."""
 
+import sys
 import warnings
 from functools import partial
 
@@ -8,7 +9,7 @@ import pytest
 import sklearn.kernel_ridge as sk
 from scipy import sparse
 from scipy.linalg import LinAlgWarning
-from sklearn.metrics.pairwise import pairwise_kernels
+from sklearn.metrics.pairwise import manhattan_distances, pairwise_kernels
 from sklearn.model_selection import GridSearchCV as TheirSearch
 from sklearn.model_selection import KFold, LeaveOneOut, ShuffleSplit
 
@@ -21,7 +22,7 @@ from gpuml.pipeline import make_pipeline
 from gpuml.preprocessing import StandardScaler
 from gpuml.solvers import kernel_systems
 from gpuml.solvers.kernel_systems import Systems, solve_penalties
-from gpuml.solvers.pair_kernels import PARAMETERS
+from gpuml.solvers.pair_kernels import PARAMETERS, PairKernel, pair_base
 from gpuml.testing import array_libraries
 
 # Penalties by which matrices are positive definite and well conditioned.
@@ -130,6 +131,42 @@ def test_steps_and_factors_agree(steps, rng, monkeypatch):
         slope = weight[s][:, None] * (K @ dual - Y) + alphas[c] * dual
         # Steps end at 1e-10 of the predictions, which divided by the penalty are coefficients.
         np.testing.assert_allclose(slope, 0.0, atol=1e-8)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "cosine"])
+@pytest.mark.parametrize("alpha", [0.1, 10.0])
+def test_kernels_of_few_features_take_a_step_for_each(kernel, alpha, rng):
+    X, y = rng.normal(1.0, 2.0, size=(700, 8)), rng.normal(size=(700, 2))
+    K = pairwise_kernels(X, metric=kernel)
+    rank = PairKernel(kernel).rank(X.shape[1])
+    found = solve_penalties(Systems(K, np.ones((1, 700)), y, rank), np.array([[alpha]]))
+    assert rank < found.n_steps < rank + 5
+    assert len(found.conditions) == 0
+    expected = np.linalg.solve(K + alpha * np.eye(700), y)
+    CLOSE(found.dual[0, 0], expected, atol=1e-10 * np.abs(expected).max())
+    theirs = sk.KernelRidge(alpha=alpha, kernel=kernel).fit(X, y)
+    CLOSE(KernelRidge(alpha=alpha, kernel=kernel).fit(X, y).predict(X), theirs.predict(X))
+
+
+def test_sums_of_absolute_differences_take_no_longer_to_start_for_more_features(rng):
+    X, Y = rng.normal(size=(30, 50)), rng.normal(size=(20, 50))
+    np.testing.assert_allclose(pair_base("absolute", X, Y), manhattan_distances(X, Y), rtol=1e-14)
+    assert calls(pair_base, "absolute", X, Y) == calls(pair_base, "absolute", X[:, :5], Y[:, :5])
+
+
+def calls(function, *args):
+    """Calls of functions of Python, and of C by Python."""
+    seen = [0]
+
+    def count(frame, event, arg):
+        seen[0] += event in ("call", "c_call")
+
+    sys.setprofile(count)
+    try:
+        function(*args)
+    finally:
+        sys.setprofile(None)
+    return seen[0]
 
 
 def test_steps_keep_their_digits_where_eigenvalues_fall_fast(rng, monkeypatch):

@@ -33,6 +33,9 @@ class Callback:
 
     base = "callable"
 
+    def rank(self, n_features: int) -> None:
+        """No bound on the rank of its matrix is known."""
+
 
 Kernel = PairKernel | Callback
 
@@ -178,7 +181,8 @@ def fitted_models(
     n_steps, conditions = 0, []
     for kernel, make in kernels(wanted, X):
         some = [c for c, each in enumerate(wanted) if each == kernel]
-        solved = solve_penalties(Systems(make(), roots, y), alphas[some])
+        systems = Systems(make(), roots, y, kernel.rank(X.shape[1]))
+        solved = solve_penalties(systems, alphas[some])
         n_steps += solved.n_steps
         conditions += solved.conditions.tolist()
         for i, c in enumerate(some):

@@ -51,17 +51,23 @@ INVERSE = 8
 MANY_SPLITS = 20
 # So many steps run between two checks, during which a device does not wait.
 STEPS_AT_ONCE = 8
+# Steps that a space of the dimension of the rank of K takes in spite of rounding, and one more.
+MORE_THAN_RANK = 4
 # The share of the time of factors that steps may take before they are given up.
 WORTH = 0.5
 
 
 @dataclass(frozen=True)
 class Systems:
-    """What is solved: K (n, n) in float64, roots of weights (S, n), and targets y (n, t)."""
+    """What is solved: K (n, n) in float64, roots of weights (S, n), and targets y (n, t).
+
+    `rank` is a bound on that of K, if one is known.
+    """
 
     K: Array
     roots: Array
     y: Array
+    rank: int | None = None
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -122,6 +128,9 @@ def _worthwhile_steps(systems, alphas):
     each, more = n**2 * (READING + columns), 2.0 * columns * n
     # each k + more k^2 = WORTH factors
     steps = (np.sqrt(each**2 + 4 * more * WORTH * factors) - each) / (2 * more)
+    if systems.rank is not None and alphas.min() > 0:  # the space is complete then
+        sure = systems.rank + MORE_THAN_RANK
+        steps = sure if steps < sure and (each + more * sure) * sure < factors else steps
     room = max(LEAST_ROOM, free_bytes(place_of(systems.K)) // 4) // (8 * columns * n)
     steps = int(min(steps, room, n))
     return steps if steps >= STEPS_AT_ONCE else 0

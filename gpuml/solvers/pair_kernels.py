@@ -77,6 +77,10 @@ class PairKernel:
         """What it is a function of."""
         return BASES[self.name]
 
+    def rank(self, n_features: int) -> int | None:
+        """A bound on the rank of its matrix for rows with so many features, if there is one."""
+        return n_features if self.name in SAME else None
+
     def of_base(self, base: Array, n_features: int, *, in_place: bool = False) -> Array:
         """Kernels of pairs from their base; `in_place` allows overwriting the base."""
         gamma = self.gamma
@@ -199,6 +203,8 @@ def _by_feature(kind, X, Y, xp):
 
     def work(rows):
         some = X[rows, :]
+        if kind == "absolute" and is_numpy(X):
+            return cdist(some, Y, "cityblock")
         total = some[:, :1] * 0.0 + Y[None, :, 0] * 0.0
         for j in range(X.shape[1]):
             one, other = some[:, j : j + 1], Y[None, :, j]
