@@ -42,7 +42,7 @@ def add_gram(total: Array, Z: Array) -> Array:
     return total + Z.T @ Z
 
 
-def _own_products(Z):
+def own_products(Z):
     """``Z' Z``, or its lower triangle: f2py would copy rows in another order."""
     if is_numpy(Z) and Z.dtype == np.float64 and Z.flags.c_contiguous:
         return blas.dsyrk(1.0, Z.T).T
@@ -60,7 +60,7 @@ def add_gram_of_rows(
     rest = np.empty((len(X), len(total) - p), dtype=X.dtype)
     np.subtract(y, shift[p:].astype(X.dtype), out=rest[:, :-1])
     rest[:, -1] = 1.0
-    total[:p, :p] += _own_products(X)
+    total[:p, :p] += own_products(X)
     total[p:, :p] += rest.T @ X
     total[p:, p:] += rest.T @ rest
     return total
@@ -84,11 +84,11 @@ def add_gram_apart(
     rows = y.T
     if plain and not shift[:p].any():
         one = np.ones(len(X))
-        features, targets, x_sums, y_sums = _own_products(X), rows @ X, one @ X, rows @ one
+        features, targets, x_sums, y_sums = own_products(X), rows @ X, one @ X, rows @ one
         sum_of_weights: Any = len(X)
     else:
         Z = design(X, y[:, :0], weight, shift[:p], xp)
-        own, both = _own_products(Z), rows @ Z
+        own, both = own_products(Z), rows @ Z
         features, targets, x_sums, y_sums = own[:p, :p], both[:, :p], own[-1, :p], both[:, -1]
         sum_of_weights = own[-1, -1]
     squares = np.vecdot(rows, rows) if is_numpy(y) else along_rows(xp.sum, rows * rows, xp)

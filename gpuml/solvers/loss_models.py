@@ -359,10 +359,12 @@ def solve_sparse(
 def _solve(data, penalty, start, options, *, near=False):
     # What begins near its minimum, as the best model of a search, takes the steps that it takes
     # where rows are divided; of few rows they are the same.
-    one = not options.newton and one_model.is_one(data, start.shape)
+    exact = options.newton and not data.loss.expected
+    # Exact steps see a Hessian more, at the end, which takes long where vectors are coupled.
+    one = one_model.is_one(data, start.shape) and not (exact and data.loss.coupled)
     if one and (not near or few_rows.are_few(data, start.shape)):
         rest = options.tol, options.max_iter, _precision(data), options.memory
-        return one_model.minimise(data, penalty, start, *rest)
+        return one_model.minimise(data, penalty, start, *rest, newton=exact)
     beside = isinstance(data.design, Beside)
     if not beside and few_rows.are_few(data, start.shape):
         bounds = options.tol, options.max_iter, _precision(data)
@@ -375,7 +377,6 @@ def _solve(data, penalty, start, options, *, near=False):
     home = data.place if beside else _home_of(start, data, smooth=True)
     start, penalty = move(start, home), moved(penalty, home)
     problem = SmoothProblem(data, move(data.total_weights, home), penalty)
-    exact = options.newton and not data.loss.expected
     refresh: Any = every_pass
     if beside and not arrow.is_arrow(data, start.shape):
         refresh = None

@@ -12,7 +12,7 @@ from typing import Any, Self
 import numpy as np
 
 from gpuml._arrays import Array, device_of, is_numpy, move, namespace, place_of
-from gpuml._arrays.grams import add_gram, full_symmetric, subtract_gram
+from gpuml._arrays.grams import add_gram, full_symmetric, own_products, subtract_gram
 from gpuml._arrays.ops import all_finite, zeros
 from gpuml._arrays.threads import ordered_map
 from gpuml.data import cut, without_features
@@ -359,11 +359,11 @@ def _add_gram(total, w, c, X):
 def _add_coupled(total, w, c, X):
     """As `_coupled`, for one model with curvatures c (k, b)."""
     (k, n_rows), q = c.shape, X.shape[1]
-    U = ((np.sqrt(w) * c).T[:, :, None] * X[:, None, :]).reshape(n_rows, k * q)
-    subtract_gram(total, U)
+    each = np.ascontiguousarray((np.sqrt(w) * c).T)  # so that U is in the order of its rows
+    subtract_gram(total, (each[:, :, None] * X[:, None, :]).reshape(n_rows, k * q))
     for j in range(k):
         own = slice(j * q, (j + 1) * q)
-        total[own, own] += (X * (w * c[j])[:, None]).T @ X
+        total[own, own] += own_products(X * np.sqrt(w * c[j])[:, None])
 
 
 def _blocks(data, n_models, order):

@@ -30,6 +30,7 @@ from gpuml.solvers._step_rules import (
 from gpuml.solvers.lbfgs import Solved
 from gpuml.solvers.loss_rows import THREADED_FROM_PRODUCTS, LossRows
 from gpuml.solvers.newton import (
+    CPU_COPY_BYTES,
     RIDGE,
     Objective,
     check_squares,
@@ -77,6 +78,8 @@ def minimise(
     max_iter: int,
     precision: float,
     memory: int,
+    *,
+    newton: bool = False,
 ) -> Solved:
     """Minimise until gradients are at most `tol`, and little is left to be gained.
 
@@ -90,15 +93,19 @@ def minimise(
         As of `lbfgs.minimise`.
     memory : int
         Bytes that Hessians take at most.
+    newton : bool, default=False
+        Whether every step is Newton's, however many rows there are.
     """
     with quiet():
-        return _Steps(data, penalty, start, memory).minimise(start, tol, max_iter, precision)
+        return _Steps(data, penalty, start, memory, newton).minimise(
+            start, tol, max_iter, precision
+        )
 
 
 class _Steps:
     """The objective, the secants of its gradient, and what multiplies gradients between them."""
 
-    def __init__(self, data: LossRows, penalty: Penalty, start: Array, memory: int):
+    def __init__(self, data: LossRows, penalty: Penalty, start: Array, memory: int, newton: bool):
         self.data, self.penalty, self.shape, self.memory = data, penalty, start.shape, memory
         self.objective = Objective(data, data.total_weights, penalty)
         self.total = float(self.objective.total[0])
@@ -106,7 +113,8 @@ class _Steps:
         self.pairs: list[tuple[np.ndarray, np.ndarray, float]] = []
         n_rows, order = data.n_rows, start[0, 0].size
         rows = max(SAMPLE_ROWS * order, n_rows // FIRST_PART)
-        self.exact: bool = few_rows.are_few(data, start.shape)
+        self.exact: bool = newton or few_rows.are_few(data, start.shape)
+        self.at_once = 8 * data.design.shape[0] * order <= CPU_COPY_BYTES
         self.inverse: Any = None
         if not self.exact:
             part = data.design.n_entries // (ENTRIES_OF_VARIANCES * data.n_features)
@@ -241,7 +249,7 @@ class _Steps:
         data, coupled, W = self.data, self.data.loss.coupled, w.reshape(self.shape)
         rows = data if self.n_rows == data.n_rows else data.every(data.n_rows // self.n_rows)
         self.n_rows = min(2 * self.n_rows, data.n_rows)
-        if self.exact and not coupled:
+        if self.exact and self.at_once and not coupled:
             H = self.hessian_of_all(W)
         else:
             H = mean_second_derivatives(rows, W, rows.total_weights, shared=False)[0, 0]

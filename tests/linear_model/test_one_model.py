@@ -1,6 +1,7 @@
 """One fit of a smooth model on a CPU: as near to the minimum as scikit-learn, in few calls."""
 
 import sys
+import tracemalloc
 import warnings
 
 import numpy as np
@@ -10,8 +11,9 @@ from sklearn import linear_model as sk
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.exceptions import ConvergenceWarning
 
+from gpuml import linear_model
 from gpuml.linear_model import LogisticRegression, PoissonRegressor
-from gpuml.solvers import one_model
+from gpuml.solvers import newton, one_model
 
 KINDS = LogisticRegression, sk.LogisticRegression
 
@@ -104,6 +106,34 @@ def test_a_fit_takes_no_more_calls_of_python_than_that_of_scikit_learn(n_rows, n
         model.fit(X, y)
     ours, theirs = (calls(model.fit, X, y) for model in models)
     assert ours <= theirs
+
+
+@pytest.mark.parametrize("kind", ["LogisticRegression", "PoissonRegressor"])
+def test_newton_steps_take_few_calls_of_python(kind):
+    X, y = rows(2000, 50)
+    ours, theirs = (
+        getattr(module, kind)(solver="newton-cholesky").fit(X, y) for module in (linear_model, sk)
+    )
+    exact = getattr(sk, kind)(solver="newton-cholesky", tol=1e-10).fit(X, y)
+    np.testing.assert_allclose(ours.coef_, exact.coef_, atol=1e-6)
+    assert calls(ours.fit, X, y) <= 1.5 * calls(theirs.fit, X, y)
+
+
+def test_hessians_of_coupled_vectors_take_one_copy_of_the_rows_for_each(rng):
+    k, n_rows, q = 5, 2000, 30
+    X, c, w = rng.normal(size=(n_rows, q)), rng.random((k, n_rows)), rng.random(n_rows)
+    total = np.zeros((k * q, k * q))
+    tracemalloc.start()
+    newton._add_coupled(total, w, c, X)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1.5 * 8 * n_rows * k * q
+    U = ((np.sqrt(w) * c)[:, None, :] * X.T).reshape(k * q, n_rows)
+    expected = -U @ U.T
+    for j in range(k):
+        own = slice(j * q, (j + 1) * q)
+        expected[own, own] += (X.T * (w * c[j])) @ X
+    np.testing.assert_allclose(np.tril(total), np.tril(expected), rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.parametrize("n_classes", [2, 4])
