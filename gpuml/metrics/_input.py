@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from numbers import Real
 from typing import Any, NamedTuple
 
+import numpy as np
 from sklearn.utils.validation import check_array
 
 from gpuml._arrays import Array, Place, as_array, is_array, is_numpy, move, place_of
@@ -80,8 +81,9 @@ def _as_plain(x, name):
             f"{name} holds dates or times (dtype {x.dtype}), where numbers are needed. Convert "
             "them explicitly."
         )
-    return check_array(
+    x = check_array(
         x,
+        dtype=None,
         ensure_2d=False,
         allow_nd=True,
         ensure_all_finite=False,
@@ -89,6 +91,8 @@ def _as_plain(x, name):
         ensure_min_features=0,
         input_name=name,
     )
+    # Lists and objects hold None, which is nan, and scikit-learn reads strings of numbers.
+    return x.astype(np.float64) if x.dtype.kind in "OSU" else x
 
 
 def _check_lengths(arrays):

@@ -410,6 +410,13 @@ BAD = {
         ValueError,
         "sample_weight contains NaN",
     ),
+    "None in a list": (([1.0, None, 2.0], GOOD), {}, ValueError, "y_true contains NaN"),
+    "None in weights": (
+        (GOOD, GOOD),
+        {"sample_weight": [1.0, None, 1.0]},
+        ValueError,
+        "sample_weight contains NaN",
+    ),
     "no weight": ((GOOD, GOOD), {"sample_weight": [0.0] * 3}, ValueError, "sample_weight"),
     "weights cancel": (
         (GOOD, GOOD),
@@ -446,6 +453,16 @@ def test_bad_input_raises_what_scikit_learn_raises_and_is_named(case):
         theirs("r2_score")(*args, **kwargs)
     with pytest.raises(error, match=match):
         ours("r2_score")(*args, **kwargs)
+
+
+@pytest.mark.parametrize("dtype", ["list", "U", "O"])
+def test_strings_of_numbers_are_numbers(dtype):
+    text, weight = ["1.5", "2", "3e-1"], ["1", "2", "0.5"]
+    if dtype != "list":
+        text, weight = np.array(text, dtype=dtype), np.array(weight, dtype=dtype)
+    for a, b in ((text, GOOD), (GOOD, text)):
+        found = ours("r2_score")(a, b, sample_weight=weight)
+        np.testing.assert_allclose(found, theirs("r2_score")(a, b, sample_weight=weight))
 
 
 @pytest.mark.pairwise
