@@ -68,7 +68,9 @@ class Swept:
     def pivots(self) -> np.ndarray:
         """What others leave of the square 1 of each feature, (S, p)."""
         diagonal = np.einsum("sjj->sj", self.matrix)[:, : self.used.shape[1]]
-        return np.where(self.used, -1.0 / np.where(self.used, diagonal, -1.0), diagonal)
+        # An inverse without a diagonal is rounding alone: features are combinations of others.
+        inverse = np.where(self.used & (diagonal != 0.0), diagonal, -np.inf)
+        return np.where(self.used, -1.0 / inverse, diagonal)
 
     def flip(self, features: np.ndarray) -> None:
         """Take one feature (S,) of each part into its model, or out of it."""

@@ -152,6 +152,14 @@ def test_sums_make_no_models_of_features_that_depend_on_others(direction, degene
         assert NEARLY_DEPENDENT in " ".join(selector.plan_.reasons)
 
 
+@pytest.mark.parametrize("seed", range(16))
+def test_dummies_of_every_level_are_eliminated_without_a_warning(seed):
+    rng = np.random.default_rng(seed)
+    X = np.hstack([np.eye(2)[rng.integers(0, 2, 12)] for _ in range(2)])
+    selector = RFE(LinearRegression()).fit(X, rng.normal(size=12))
+    assert selector.n_features_ == 2
+
+
 @pytest.mark.parametrize(
     ("selector", "words"),
     [

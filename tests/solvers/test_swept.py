@@ -73,6 +73,14 @@ def test_pivots_are_shares_that_other_features_leave(rows):
     assert not swept(X, y, 0.0, fit_intercept=True).use_all()
 
 
+@pytest.mark.parametrize("zero", [0.0, -0.0])
+def test_an_inverse_whose_diagonal_is_zero_leaves_no_pivot(rows, zero):
+    models = swept(*rows, 0.5, fit_intercept=True)
+    models.use_all()
+    models.matrix[0, 2, 2] = zero
+    assert models.pivots[0, 2] == 0.0
+
+
 def test_models_do_not_need_what_is_never_taken_in_again(rows):
     X, y = rows
     wide = Swept.joined([swept(X, y, 1.0, True), swept(X[::2], y[::2], 1.0, True)])
