@@ -41,6 +41,7 @@ from gpuml.resampling.multifit import (
     own_map_words,
     step_words,
 )
+from gpuml.resampling.stand_ins import refuse
 from gpuml.solvers.described import unweighted
 from gpuml.solvers.table_rows import Table
 
@@ -234,6 +235,7 @@ class AffinePipeline(MultifitEstimator):
         if self.before:
             chains = self._chains(folds, [setting for setting, _ in settings], advance)
             rows, frames = chains.rows, chains.frames()
+            self._refuse_sparse(frames, folds)
         read_before = rows.n_extrema if rows else 0
         branches = []
         for frame, (_, positions) in zip(frames or [None], settings, strict=True):
@@ -247,6 +249,16 @@ class AffinePipeline(MultifitEstimator):
             return ClassPipelineStack(branches, n_passes)
         same_weights = (own.batch.weight is None) == (folds.batch.weight is None)
         return RegressionPipelineStack(branches, n_passes, same_weights)
+
+    def _refuse_sparse(self, frames, folds):
+        """Refuse splits whose table is sparse to a model of dense rows, as scikit-learn's does."""
+        if self.table is None or self.table.table_sparse() is None or folds.batch.is_divided:
+            return
+        if get_tags(self.last).input_tags.sparse or not _is_sparse(frames, 0):
+            return  # other training parts have the same columns, or nearly so
+        why = f"{type(self.last).__name__} takes no sparse rows; set sparse_output=False"
+        reasons = {s: why for s in range(folds.n_splits) if _is_sparse(frames, s)}
+        refuse(reasons, folds.n_splits)
 
     def check(self, candidate: Mapping[str, Any]) -> None:
         """Raise scikit-learn's error for an invalid parameter of a step."""
@@ -386,6 +398,11 @@ def _is_by_row(step):
 
 def _is_left_out(step):
     return step is None or (isinstance(step, str) and step == "passthrough")
+
+
+def _is_sparse(frames, split):
+    """Whether what a `TableStep` makes of a training part is sparse."""
+    return any(frame.steps_of(split)[0].get("sparse_output_") for frame in frames)
 
 
 def _works_in_frames(model):

@@ -37,7 +37,7 @@ class FrontedPipeline(AffinePipeline):
         *front, (last_name, last) = pipeline.steps
         self.columns = "columns" if last_name != "columns" else "table"
         whole = class_of("ColumnTransformer", TABLES)(
-            [(FRONT, Pipeline(front), slice(0, None))], sparse_threshold=0
+            [(FRONT, Pipeline(front), slice(0, None))], sparse_threshold=1
         )
         inside = {self.columns} if weighted - {last_name} else set()
         super().__init__(

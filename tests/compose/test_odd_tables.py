@@ -9,6 +9,7 @@ from sklearn import linear_model as sk_linear
 from sklearn.base import clone
 from sklearn.compose import make_column_selector
 from sklearn.decomposition import PCA
+from sklearn.exceptions import FitFailedWarning
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import GridSearchCV as SkGridSearchCV
 from sklearn.model_selection import KFold
@@ -22,10 +23,13 @@ from sklearn.preprocessing import (
     TargetEncoder,
 )
 
+from gpuml import as_sklearn
 from gpuml import preprocessing as ours
 from gpuml.compose import ColumnTransformer
 from gpuml.compose._coding import levels_of
-from gpuml.linear_model import Ridge
+from gpuml.cross_decomposition import PLSRegression
+from gpuml.discriminant_analysis import LinearDiscriminantAnalysis
+from gpuml.linear_model import BayesianRidge, Ridge
 from gpuml.model_selection import GridSearchCV
 from gpuml.model_selection import cross_validate as gpuml_cross_validate
 
@@ -132,6 +136,49 @@ def test_sparse_columns_make_no_data_frame_in_any_fit(rng, kind, inside):
     reason = "set_output asks for DataFrames, which cannot be sparse: OneHotEncoder with"
     assert "fits one at a time" in plan
     assert (reason in plan) == inside
+
+
+@pytest.mark.parametrize("in_columns", [False, True])
+@pytest.mark.parametrize(
+    ("model", "param"),
+    [
+        (BayesianRidge(), "fit_intercept"),
+        (LinearDiscriminantAnalysis(), "n_components"),
+        (PLSRegression(), "n_components"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_models_of_dense_rows_take_no_sparse_columns_in_a_search_either(
+    rng, model, param, in_columns
+):
+    X, y = pd.DataFrame({"a": rng.integers(0, 20, N).astype(str)}), rng.integers(0, 2, N)
+    grid = {f"model__{param}": [1]} if param == "n_components" else {f"model__{param}": [True]}
+    for sparse in (True, False):
+        step = OneHotEncoder(handle_unknown="ignore", sparse_output=sparse)
+        if in_columns:
+            step = ColumnTransformer([("a", step, ["a"])])
+        search = GridSearchCV(piped(step, model), grid, cv=3, error_score="raise")
+        if sparse:
+            with pytest.raises(TypeError, match="Sparse data was passed"):
+                search.fit(X, y)
+            with pytest.raises(TypeError, match="Sparse data was passed"):
+                search.set_params(estimator=piped(step, as_sklearn(model))).fit(X, y)
+        else:
+            assert search.fit(X, y).predict(X).shape[0] == N
+            assert "all candidates together" in str(search.plan_)
+
+
+def test_sparse_thresholds_decide_whether_models_of_dense_rows_take_columns(rng):
+    X, y = numbers(rng)
+    X["d"] = rng.integers(0, 3, N).astype(str)
+    columns = ColumnTransformer(
+        [("d", OneHotEncoder(handle_unknown="ignore"), ["d"]), ("n", "passthrough", ["a", "b"])]
+    )  # three of five values of a row are not zero
+    grid = {"columns__sparse_threshold": [0.5, 0.7]}
+    search = GridSearchCV(piped(columns, BayesianRidge()), grid, cv=3)
+    with pytest.warns(FitFailedWarning), pytest.warns(UserWarning, match="non-finite"):
+        scores = search.fit(X, y).cv_results_["mean_test_score"]
+    np.testing.assert_array_equal(np.isnan(scores), [False, True])
 
 
 def test_the_plan_says_which_step_names_no_features(rng):
