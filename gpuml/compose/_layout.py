@@ -205,7 +205,13 @@ def layout_of(table: Table, transformer: Any, X: Any) -> Layout:
 
 
 def entries_of(transformer: Any, X: Any) -> list[tuple[str, Any, list[int], float]]:
-    """Names, transformers, columns of X and weights of what stands side by side."""
+    """Names, transformers, columns of X and weights of what stands side by side.
+
+    Raises
+    ------
+    ValueError
+        For a column that scikit-learn passes as a vector: what is read is a table.
+    """
     weights = transformer.transformer_weights or {}
     if isinstance(transformer, FeatureUnion):
         own = [(name, each, list(range(X.shape[1]))) for name, each in transformer.transformer_list]
@@ -213,6 +219,11 @@ def entries_of(transformer: Any, X: Any) -> list[tuple[str, Any, list[int], floa
         own, used = [], set()
         for name, each, columns in transformer.transformers:
             columns = columns(header_of(X)) if callable(columns) else columns
+            if np.isscalar(columns) and not (isinstance(each, str) and each == "drop"):
+                raise ValueError(
+                    f"its entry {name!r} takes column {columns!r} as a vector; write [{columns!r}] "
+                    "if it takes a table"
+                )
             indices = [j % X.shape[1] for j in _get_column_indices(header_of(X), columns)]
             used.update(indices)
             own.append((name, each, indices))

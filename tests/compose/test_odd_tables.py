@@ -60,6 +60,32 @@ def check_search(columns, grid, X, y, together=True, **options):
     return found
 
 
+def powers(column):
+    return np.stack([column, column**2], axis=1) if column.ndim == 1 else column
+
+
+@pytest.mark.parametrize("column", ["a", 0, lambda X: "a"], ids=["name", "number", "callable"])
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_column_given_as_a_vector_is_a_vector_in_a_search(rng, column, inside):
+    X, y = numbers(rng)
+    columns = ColumnTransformer([("p", FunctionTransformer(powers), column)])
+    if inside:
+        columns = ColumnTransformer([("c", columns, ["a", "b"])])
+    found = check_search(columns, {"model__alpha": [1.0]}, X, y, together=False)
+    whole = ColumnTransformer([("p", FunctionTransformer(powers), ["a"])])
+    assert found != check_search(whole, {"model__alpha": [1.0]}, X, y)
+    search = GridSearchCV(piped(columns, Ridge()), {"model__alpha": [1.0]}).fit(X, y)
+    assert "as a vector; write [" in str(search.plan_)
+
+
+def test_a_column_passed_through_as_a_vector_fails_in_a_search_too(rng):
+    X, y = numbers(rng)
+    pipe = piped(ColumnTransformer([("a", "passthrough", "a")]), Ridge())
+    for search in (GridSearchCV, SkGridSearchCV):
+        with pytest.raises(ValueError, match="transformer should be 2D"):
+            search(pipe, {"model__alpha": [1.0]}, error_score="raise").fit(X, y)
+
+
 def looked_up(X, table):
     return np.sin(np.asarray(X) * table[1000])
 
