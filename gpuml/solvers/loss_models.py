@@ -51,6 +51,7 @@ from gpuml.solvers.refresh import (
     WORTH_SAMPLING,
     Refresh,
     has_cheap_squares,
+    passes_of_hessians,
     sample_size,
     starts_take_longest,
 )
@@ -59,10 +60,11 @@ from gpuml.solvers.refresh import (
 SAMPLE_OF_CLASS = 10
 SAMPLE_NOISE = 0.2
 SAMPLE_MAX_ITER = 20
-# Of losses whose curvature jumps, models that take more steps than this are found along a path of
-# penalties: from this part of the curvature of all features, weaker by this factor each time, with
-# this part left of the gradient that each begins with.
-FEW_STEPS = 40
+# Of losses whose curvature jumps, models that take more steps than this, or than take as long as so
+# many Hessians, are found along a path of penalties: from this part of the curvature of all
+# features, weaker by this factor each time, with this part left of the gradient that each begins
+# with.
+FEW_STEPS, FEW_HESSIANS = 40, 4
 STRONG, WEAKER, ROUGH = 0.1, 10.0, 1e-2
 # Coefficients of a model from which models with l1 penalties do without Hessians.
 MOST_COEFFICIENTS = 2048
@@ -259,14 +261,15 @@ def solve_smooth(
     if not options.newton and options.max_iter >= SAMPLE_MAX_ITER:
         start = _near_minimum(data, penalty, start, options, rarest, _solve)
     near = rarest == 0
-    if not data.loss.jumps or options.max_iter <= FEW_STEPS:
+    few = max(FEW_STEPS, int(FEW_HESSIANS * passes_of_hessians(data, start.shape)))
+    if not data.loss.jumps or options.max_iter <= few:
         return _solve(data, penalty, start, options, near=near)
-    found = _solve(data, penalty, start, replace(options, max_iter=FEW_STEPS), near=near)
-    if not ((found.n_iter >= FEW_STEPS) & ~found.stalled).any():
+    found = _solve(data, penalty, start, replace(options, max_iter=few), near=near)
+    if not ((found.n_iter >= few) & ~found.stalled).any():
         return found
-    left = replace(options, max_iter=options.max_iter - FEW_STEPS)
+    left = replace(options, max_iter=options.max_iter - few)
     better = _along_path(data, penalty, start, left)
-    return replace(better, n_iter=better.n_iter + FEW_STEPS)
+    return replace(better, n_iter=better.n_iter + few)
 
 
 def _along_path(data, penalty, start, options):

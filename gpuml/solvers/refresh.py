@@ -101,6 +101,12 @@ def sample_size(data: LossRows) -> int:
     return max(SMALLEST_SAMPLE, fewest, min(SAMPLE_ROWS * k * q, data.n_rows // SAMPLE_PART))
 
 
+def passes_of_hessians(data: LossRows, shape: tuple[int, ...]) -> float:
+    """How many passes of models (C, S, k, q) take as long as Hessians of all rows for each."""
+    costs = Refresh(data, shape, 0)
+    return costs.cost_alone(shape[0], False) / costs.pass_cost(shape[0])
+
+
 class Refresh:
     """When to recompute Hessians, from how many rows, and for which models.
 
@@ -195,7 +201,7 @@ class Refresh:
 
     def _earn(self, n_candidates, n_iter):
         """Add to what Hessians may cost: a model that took many passes will take as many more."""
-        one_pass = self._pass_cost(n_candidates)
+        one_pass = self.pass_cost(n_candidates)
         self.earned += one_pass * max(1.0, n_iter / LINGERING)
         self.earned = min(self.earned, self.worth_left * one_pass * (self.max_iter - n_iter))
 
@@ -204,14 +210,14 @@ class Refresh:
 
         `alike` says that the models of all candidates are the same so far.
         """
-        one_pass = self._pass_cost(n_candidates)
+        one_pass = self.pass_cost(n_candidates)
         saved = self.earned + SAVED_PASSES * one_pass
         worth = saved if self.cheap else self.earned
         each = (self.cheap or not self.shares) and self._has_room(n_candidates)
         if self.beside:
             cost = self._cost_shared(n_candidates, alike)
             return (self.data.n_rows, False) if saved >= cost else None
-        if each and worth >= self._cost_alone(n_candidates, alike):
+        if each and worth >= self.cost_alone(n_candidates, alike):
             return self.data.n_rows, True
         if not self.shares:
             return None
@@ -222,7 +228,7 @@ class Refresh:
         """As `_choose`, where there have been Hessians."""
         if len(self.lefts) < KNOWN:
             return None
-        one_pass, left = self._pass_cost(n_candidates), self.lefts[-1]
+        one_pass, left = self.pass_cost(n_candidates), self.lefts[-1]
         passes = self._passes_left(n_iter)
         best, chosen = passes * one_pass, None
         for cost, rate, choice in self._choices(n_candidates):
@@ -232,7 +238,7 @@ class Refresh:
         # The rate of a few passes may deceive: many are worth Hessians anyway, except that only
         # proximal steps need better ones for the last few.
         ends = passes <= KNOWN and not self.at_once
-        earned = not ends and self.earned >= self._cost_alone(n_candidates, False)
+        earned = not ends and self.earned >= self.cost_alone(n_candidates, False)
         if chosen is None and earned and self._has_room(n_candidates):
             return self.data.n_rows, True
         return chosen
@@ -252,7 +258,7 @@ class Refresh:
         """Costs of better Hessians, the rates of passes with them, and what `_choose` returns."""
         n_rows = self.data.n_rows
         if self._has_room(n_candidates):
-            yield self._cost_alone(n_candidates, False), FASTEST, (n_rows, True)
+            yield self.cost_alone(n_candidates, False), FASTEST, (n_rows, True)
         many = self.last_rows < n_rows or n_rows >= WORTH_SHARING * self.order
         if self.shares and many and self.times < SHARED_TIMES:
             for size in self._sizes()[self.times - 1 :]:
@@ -278,7 +284,7 @@ class Refresh:
             return self._cost(n_candidates, self.data.n_rows)
         return self._cost(1, self.data.n_rows, self.copies * n_candidates)
 
-    def _cost_alone(self, n_candidates, alike):
+    def cost_alone(self, n_candidates, alike):
         """The cost of Hessians of all rows, one per model; equal candidates share them."""
         n_matrices = self.n_splits if alike else n_candidates * self.n_splits
         copies = n_candidates if alike else 1
@@ -290,12 +296,12 @@ class Refresh:
         Hessians of h rows differ from those of all by about sqrt(order / h), and each pass leaves
         about that part of the distance to the minimum.
         """
-        one_pass, sizes = self._pass_cost(n_candidates), self._sizes()
+        one_pass, sizes = self.pass_cost(n_candidates), self._sizes()
         left = self._left_by(sizes)
         costs = [self._cost(n_candidates, size) for size in sizes]
         return int(sizes[np.argmin(costs - one_pass * WAY_TO_GO / np.log(left))])
 
-    def _pass_cost(self, n_candidates):
+    def pass_cost(self, n_candidates):
         models = n_candidates * self.n_splits * self.data.n_vectors
         return _products(self.data, self.costs, models) + self.costs.one_pass
 

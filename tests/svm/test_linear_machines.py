@@ -19,6 +19,7 @@ from gpuml.losses import SQUARED_HINGE, squared_beyond
 from gpuml.model_selection import GridSearchCV
 from gpuml.pipeline import make_pipeline
 from gpuml.preprocessing import OneHotEncoder, StandardScaler
+from gpuml.solvers import one_model
 from gpuml.svm import LinearSVC, LinearSVR, _machines
 from gpuml.testing import array_libraries, tolerance
 from tests.model_selection.test_divided_search import check_search
@@ -323,3 +324,20 @@ def test_machines_of_few_rows_are_those_of_one_class_after_the_other(
     )
     for name in ("mean_test_score", "std_test_score"):
         np.testing.assert_allclose(found[True].cv_results_[name], found[False].cv_results_[name])
+
+
+def test_machines_of_many_sparse_features_take_passes_rather_than_hessians(rng, monkeypatch):
+    """A Hessian of all features is dense, and takes as long as thousands of passes."""
+    taken = []
+    monkeypatch.setattr(one_model._Steps, "take_hessian", lambda *_: taken.append(1))
+    X = sparse.random(1500, 1000, 0.02, format="csr", random_state=0)
+    y = X @ rng.normal(size=1000) + 0.2 * rng.normal(size=1500) > 0
+    ours, theirs = LinearSVC(C=10.0).fit(X, y), sk.LinearSVC(C=10.0, dual=False).fit(X, y)
+    assert not taken
+
+    def objective(model):
+        margins = np.where(y, 1.0, -1.0) * model.decision_function(X)
+        penalty = np.sum(model.coef_**2) + float(model.intercept_[0]) ** 2
+        return penalty / 2 + 10.0 * np.sum(np.maximum(0.0, 1.0 - margins) ** 2)
+
+    np.testing.assert_allclose(objective(ours), objective(theirs), rtol=1e-5)
