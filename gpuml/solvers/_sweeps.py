@@ -103,6 +103,8 @@ def _with_worst(active, missing, excess):
 def _on_signs(H, g, l1, l2, v):
     """The minimum on the signs of v, which sweeps approach; v if its signs differ."""
     some = np.flatnonzero(v)
+    if not len(some):
+        return v
     signs = np.sign(v[some])
     matrix = H[np.ix_(some, some)]
     matrix[np.diag_indices(len(some))] += l2[some]

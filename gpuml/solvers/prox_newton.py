@@ -36,9 +36,9 @@ from gpuml.solvers.prox import minimise_quadratic
 OVERSHOOT = 0.1
 # Keeps directions that neither rows nor penalty determine from blowing up.
 RIDGE = 1e-10
-# With at most so many coefficients, a step of many models on a CPU also goes to the minimum, all of
-# them together; models are few if each has at least so many coefficients for each of them.
-FEW_COEFFICIENTS, FOR_EACH_MODEL = 128, 4
+# With at most so many coefficients, a step on a CPU also goes to the minimum, or so near to it; for
+# many models together. They are few if each has at least so many coefficients for each of them.
+FEW_COEFFICIENTS, FOR_EACH_MODEL, THERE = 128, 4, 1e-4
 # A step that goes there in part stops at this share of the violation at its start.
 APPROACH = 0.1
 APPROACH_SWEEPS = 100
@@ -97,9 +97,11 @@ class SparseProblem(Objective):
         w = flat(W)
         g = w @ H - flat(G - self.penalty.l2 * W)
         l1, l2 = flat(self.penalty.l1), flat(self.penalty.l2)
+        few = k * q <= FEW_COEFFICIENTS
         few_models = n_candidates * n_splits <= max(1, k * q // FOR_EACH_MODEL)
-        if is_numpy(H) and (few_models or k * q > FEW_COEFFICIENTS):
+        if is_numpy(H) and (few_models or not few):
             v = w.copy()
+            allowed = allowed * (THERE if few else 1.0)
             for (b, m), enough in np.ndenumerate(allowed.reshape(batch[:2])):
                 vectors = g[b, m], l1[b, m], l2[b, m], w[b, m]
                 v[b, m] = approach(H[b], *vectors, allowed=enough, max_sweeps=APPROACH_SWEEPS)

@@ -107,7 +107,8 @@ def follow(
             work.begin(start[i])
         elif i != before + 1:
             work.begin(path.v[i - 1])
-        path.n_iter[i] = work.solve(float(l1[i]), float(l2[i]))
+        n_iter = path.n_iter[i] + work.solve(float(l1[i]), float(l2[i]))
+        path.n_iter[i] = min(n_iter, max_iter)
         path.v[i], path.slopes[i] = work.whole(), work.slopes
         before = i
     return replace(path, violation=work.violation(path.v, path.slopes, l1, l2))

@@ -120,3 +120,12 @@ def test_checks_of_slow_descents_become_rare(most, rng, monkeypatch):
     approach(H, g, np.full(200, 1e-3), 0 * start, start, allowed=1e-12, max_sweeps=most)
     assert sum(sweeps) == most
     assert len(sweeps) <= 1 + np.log2(most / 5)
+
+
+def test_a_minimum_at_zero_is_approached(rng):
+    """Also from elsewhere: no coordinate is left whose sign could be solved for."""
+    H, g, l1, l2 = quadratic(rng, 1)
+    l1 = np.where(l1 > 0, 10 * np.abs(g).max(), 0.0)
+    v = approach(H, g, l1, l2, rng.normal(size=len(g)), allowed=1e-6, max_sweeps=10_000)
+    assert not v[2:-1].any()
+    assert v[-1] == pytest.approx(g[-1] / H[-1, -1])
