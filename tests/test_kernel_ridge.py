@@ -1,6 +1,5 @@
 """Kernel ridge regression is scikit-learn's, in single fits and in searches, wherever rows are."""
 
-import sys
 import warnings
 from functools import partial
 
@@ -24,6 +23,7 @@ from gpuml.solvers import kernel_systems
 from gpuml.solvers.kernel_systems import Systems, solve_penalties
 from gpuml.solvers.pair_kernels import PARAMETERS, PairKernel, pair_base
 from gpuml.testing import array_libraries
+from tests.linear_model.test_one_model import calls
 
 # Penalties by which matrices are positive definite and well conditioned.
 KERNELS = [
@@ -152,21 +152,6 @@ def test_sums_of_absolute_differences_take_no_longer_to_start_for_more_features(
     X, Y = rng.normal(size=(30, 50)), rng.normal(size=(20, 50))
     np.testing.assert_allclose(pair_base("absolute", X, Y), manhattan_distances(X, Y), rtol=1e-14)
     assert calls(pair_base, "absolute", X, Y) == calls(pair_base, "absolute", X[:, :5], Y[:, :5])
-
-
-def calls(function, *args):
-    """Calls of functions of Python, and of C by Python."""
-    seen = [0]
-
-    def count(frame, event, arg):
-        seen[0] += event in ("call", "c_call")
-
-    sys.setprofile(count)
-    try:
-        function(*args)
-    finally:
-        sys.setprofile(None)
-    return seen[0]
 
 
 def test_steps_keep_their_digits_where_eigenvalues_fall_fast(rng, monkeypatch):

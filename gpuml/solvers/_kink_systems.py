@@ -14,6 +14,7 @@ References
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from operator import matmul
 from typing import Any
 
 import numpy as np
@@ -106,7 +107,7 @@ def _solver(matrices, by_factors):
         once, condition = (_factored if here else _inverted)(some, place_of(matrices))
         # Of what is not finite the condition is no number.
         if bool(namespace(condition).all(condition < 1.0 / EPS)):
-            return once if by_factors else partial(_refined, once, partial(_times, some))
+            return once if by_factors else partial(_refined, once, partial(matmul, some))
     raise np.linalg.LinAlgError(NO_FACTOR)
 
 
@@ -123,16 +124,12 @@ def _inverted(matrices, place):
     xp = place.xp
     eye = xp.eye(matrices.shape[-1], dtype=xp.float64, device=place.device)
     inverse, condition = solve_spd(matrices, xp.broadcast_to(eye, matrices.shape), xp)
-    return partial(_times, inverse), condition
+    return partial(matmul, inverse), condition
 
 
 def _refined(once, times, side):
     found = once(side)
     return found + once(side - times(found))
-
-
-def _times(matrices, side):
-    return matrices @ side
 
 
 def _diagonal(values):
