@@ -61,7 +61,7 @@ class Map:
         self._workers = {}
 
     def start(self, cells):
-        """Start the workers of all contenders of some cells, side by side; time nothing meanwhile."""
+        """Start the workers of all contenders of some cells, and wait until all are ready."""
         names = dict.fromkeys(name for cell in cells for name in self.contenders_of(cell))
         for name in names:
             self.worker(name)

@@ -65,19 +65,18 @@ def _pool(threads):
 
 
 @cache
-def _controller():
+def _libraries():
+    """The BLAS libraries of this process: NumPy's and SciPy's may be two."""
     from threadpoolctl import ThreadpoolController
 
-    return ThreadpoolController()
+    return ThreadpoolController().select(user_api="blas").lib_controllers
 
 
 def blas_threads() -> int:
     """Threads that BLAS would use here: what the user, the container or joblib allowed."""
     if _ours is not None:
         return _ours
-    allowed = [
-        library["num_threads"] for library in _controller().info() if library["user_api"] == "blas"
-    ]
+    allowed = [library.num_threads for library in _libraries()]
     return max(1, min(allowed, default=os.cpu_count() or 1))
 
 
@@ -112,10 +111,15 @@ def one_blas_thread() -> AbstractContextManager:
 def _one_thread(ours):
     global _ours
     before, _ours = _ours, ours
+    # threadpoolctl's own context takes as long as a fit of few rows.
+    limited = [] if before is not None else [(each, each.num_threads) for each in _libraries()]
     try:
-        with _controller().limit(limits=1, user_api="blas"):
-            yield
+        for library, _ in limited:
+            library.set_num_threads(1)
+        yield
     finally:
+        for library, n_threads in limited:
+            library.set_num_threads(n_threads)
         _ours = before
 
 

@@ -232,7 +232,7 @@ class GeneralizedLinear(LinearPredictor, LossEstimator):
         ----------
         X : array-like or sparse matrix of shape (n_samples, n_features)
         y : array-like of shape (n_samples,)
-        sample_weight : array-like of shape (n_samples,), default=None
+        sample_weight : array-like of shape (n_samples,) or float, default=None
 
         Returns
         -------

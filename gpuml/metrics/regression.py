@@ -7,8 +7,10 @@ models, and what its page says.
 
 from collections.abc import Callable
 from dataclasses import replace
+from numbers import Number
 from typing import Any
 
+import numpy as np
 import sklearn.metrics as sk
 
 from gpuml._arrays import place_of
@@ -300,7 +302,12 @@ d2_tweedie_score = _metric(
 def deviance_explained(
     y_true: Any, y_pred: Any, sample_weight: Any = None, *, power: float
 ) -> float:
-    """`d2_tweedie_score` as models have it: -inf or nan where y_true is constant, or one row."""
+    """`d2_tweedie_score` as models have it: -inf or nan where y_true is constant, or one row.
+
+    A number as weight is that of each row.
+    """
+    if isinstance(sample_weight, Number):
+        sample_weight = np.full(y_pred.shape[0], sample_weight)
     y_true, y_pred, weight = check_targets(y_true, y_pred, sample_weight)
     options = {"power": power, **OF_MODELS}
     return float(evaluate("d2_tweedie_score", y_true, y_pred[None, ...], weight, options)[0])

@@ -408,6 +408,13 @@ def test_one_row_is_fitted_by_its_target():
     np.testing.assert_allclose(found.predict(X), y, rtol=1e-6)
 
 
+def test_a_number_as_weight_of_a_score_is_that_of_each_row(rng):
+    X, y, _ = counts(rng)
+    twin, ours = sk.PoissonRegressor().fit(X, y), PoissonRegressor().fit(X, y)
+    assert ours.score(X, y, 2.0) == pytest.approx(twin.score(X, y, 2.0), rel=1e-4)
+    assert ours.score(X, y, 2.0) == pytest.approx(ours.score(X, y))
+
+
 def test_a_constant_target_has_a_score_of_minus_infinity(rng):
     X, y, _ = counts(rng)
     twin, ours = sk.PoissonRegressor().fit(X, y), PoissonRegressor().fit(X, y)
