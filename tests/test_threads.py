@@ -3,10 +3,22 @@
 import multiprocessing
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
+from sklearn.base import clone
 from threadpoolctl import threadpool_info
 
+from gpuml import (
+    covariance,
+    cross_decomposition,
+    decomposition,
+    discriminant_analysis,
+    feature_selection,
+    kernel_approximation,
+    linear_model,
+    mixture,
+)
 from gpuml._arrays import threads as pools
 from gpuml._arrays.threads import (
     ALONE_TO_PRODUCTS,
@@ -127,6 +139,36 @@ def test_few_rows_leave_blas_one_thread_and_us_all():
     assert _of_blas() == before
     with threads_for_rows(int(ALONE_TO_PRODUCTS), 10):
         assert _of_blas() == before
+
+
+FITS = [
+    *(linear_model.Ridge(), linear_model.Ridge(positive=True), linear_model.RidgeCV()),
+    *(linear_model.LassoCV(), linear_model.LassoLarsCV(), linear_model.BayesianRidge()),
+    *(linear_model.ARDRegression(), linear_model.OrthogonalMatchingPursuitCV()),
+    *(linear_model.Lars(), linear_model.LassoLarsIC(), linear_model.RidgeClassifierCV()),
+    *(
+        linear_model.LogisticRegression(solver="newton-cg"),
+        linear_model.LogisticRegressionCV(
+            l1_ratios=(0,), scoring="accuracy", use_legacy_attributes=False
+        ),
+    ),
+    *(decomposition.PCA(), decomposition.IncrementalPCA(2), decomposition.TruncatedSVD(2)),
+    *(decomposition.FactorAnalysis(2), cross_decomposition.PLSRegression(2)),
+    *(discriminant_analysis.LinearDiscriminantAnalysis(), mixture.GaussianMixture(2)),
+    *(covariance.LedoitWolf(), kernel_approximation.Nystroem(n_components=10)),
+    feature_selection.RFE(linear_model.Ridge()),
+]
+
+
+@pytest.mark.parametrize("estimator", FITS, ids=lambda each: type(each).__name__)
+def test_fits_of_few_rows_give_blas_one_thread_and_its_own_again(estimator, rng, monkeypatch):
+    given = []
+    library = SimpleNamespace(num_threads=2, set_num_threads=given.append)
+    monkeypatch.setattr(pools, "_libraries", lambda: [library])
+    X = rng.normal(size=(60, 5))
+    clone(estimator).fit(X, (X[:, 0] + 0.1 * rng.normal(size=60) > 0).astype(float))
+    assert given[0] == 1
+    assert given[-1] == 2
 
 
 def test_errors_leave_blas_its_threads():

@@ -6,8 +6,11 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cache
+from functools import cache, wraps
 from itertools import chain, islice
+from typing import Any, TypeVar
+
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 ALONE_FROM_ORDER, ALONE_TO_ORDER = 48, 512
 ALONE_FROM_NUMBERS = 512  # of the sides of a system
@@ -100,6 +103,18 @@ def threads_for_rows(n_rows: int, n_columns: int) -> AbstractContextManager:
     if not few or _ours is not None or not may_limit_blas():
         return nullcontext()
     return _one_thread(blas_threads())
+
+
+def one_thread_for_few(method: Method) -> Method:
+    """Decorate a method whose work is products of the rows of X: see `threads_for_rows`."""
+
+    @wraps(method)
+    def with_threads(self, X, *args, **kwargs):
+        shape = getattr(X, "shape", ())
+        with threads_for_rows(*shape) if len(shape) == 2 else nullcontext():
+            return method(self, X, *args, **kwargs)
+
+    return with_threads  # type: ignore[return-value]
 
 
 def one_blas_thread() -> AbstractContextManager:

@@ -8,6 +8,7 @@ from sklearn import cross_decomposition as sk
 
 from gpuml._arrays import as_array, is_sparse
 from gpuml._arrays.small_arrays import small_arrays
+from gpuml._arrays.threads import one_thread_for_few
 from gpuml._inputs.validation import unchanged_on_error
 from gpuml._sklearn import _fit_context
 from gpuml.cross_decomposition._base import (
@@ -262,6 +263,7 @@ class PLSSVD(Projections, sk.PLSSVD):
     _turns = ("x_weights_", "y_weights_")
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @one_thread_for_few
     def fit(self, X, y) -> Self:
         """Find the directions.
 

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Protocol, Self
 
 from gpuml._arrays import Array, as_array, is_cupyx_sparse, is_sparse, namespace
 from gpuml._arrays.small_arrays import small_arrays
+from gpuml._arrays.threads import one_thread_for_few
 from gpuml._inputs.validation import check_rows, check_rows_finite, unchanged_on_error
 from gpuml._persistence.travel import Travels
 from gpuml._settings.config import current_settings
@@ -94,6 +95,7 @@ class DensityEstimator(Travels, MultifitEstimator):
     _reads_few_rows: ClassVar[bool] = False
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @one_thread_for_few
     def fit(self, X, y=None) -> Self:
         """Fit the model.
 

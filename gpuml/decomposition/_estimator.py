@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Self
 from sklearn.base import clone
 
 from gpuml._arrays import as_array, is_cupyx_sparse, is_sparse, move, place_of
+from gpuml._arrays.threads import one_thread_for_few
 from gpuml._inputs.csr import check_csr
 from gpuml._inputs.output import as_asked
 from gpuml._inputs.validation import unchanged_on_error
@@ -41,6 +42,7 @@ class Decomposition(AffineStep, Projection):
     _centred: ClassVar[bool]
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @one_thread_for_few
     def fit(self, X, y=None) -> Self:
         """Find the components.
 
@@ -74,6 +76,7 @@ class Decomposition(AffineStep, Projection):
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @one_thread_for_few
     def fit_transform(self, X, y=None):
         """Find the components, and project the same rows on them.
 

@@ -20,6 +20,7 @@ from gpuml._arrays import (
     nbytes,
     place_of,
 )
+from gpuml._arrays.threads import one_thread_for_few
 from gpuml._inputs.host_rows import naming_columns
 from gpuml._inputs.validation import FLOATS, check_rows, unchanged_on_error
 from gpuml._settings.config import current_settings
@@ -100,6 +101,7 @@ class IncrementalPCA(Projection, Generative, SklearnIncrementalPCA):
     """
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @one_thread_for_few
     def fit(self, X, y=None) -> Self:
         """Find the components of rows, in batches of `batch_size`.
 
@@ -131,6 +133,7 @@ class IncrementalPCA(Projection, Generative, SklearnIncrementalPCA):
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @one_thread_for_few
     def partial_fit(self, X, y=None, check_input=True) -> Self:
         """Update the components with one more batch of rows.
 

@@ -20,6 +20,7 @@ from gpuml._arrays import (
     place_of,
     to_host,
 )
+from gpuml._arrays.threads import one_thread_for_few
 from gpuml._inputs.validation import check_rows, unchanged_on_error
 from gpuml._sklearn import _fit_context
 from gpuml.discriminant_analysis._class_covariances import (
@@ -120,6 +121,7 @@ class QuadraticDiscriminantAnalysis(Posterior, sk.QuadraticDiscriminantAnalysis)
     _own_params = multifit_params
 
     @_fit_context(prefer_skip_nested_validation=False)
+    @one_thread_for_few
     def fit(self, X, y) -> Self:  # type: ignore[override]
         """Find mean and covariance of each class.
 

@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 
 from gpuml._arrays import Array, device_of, is_numpy, move, namespace, place_of
 from gpuml._arrays.ops import clipped, constant
+from gpuml._arrays.threads import threads_for_order
 from gpuml._inputs.validation import check_rows
 from gpuml.exceptions import level_of_user
 from gpuml.preprocessing._places import row_blocks
@@ -186,6 +187,7 @@ def _by_pairs(
 def _inverse_root(K: Array) -> Array:
     """``U S^{-1/2} V'``, where ``U S V'`` is the SVD of the symmetric matrix K."""
     xp = namespace(K)
-    values, vectors = xp.linalg.eigh(K)
+    with threads_for_order(K.shape[0]):
+        values, vectors = xp.linalg.eigh(K)
     signs = xp.where(values < 0, -xp.ones_like(values), xp.ones_like(values))
     return (vectors * (signs / xp.sqrt(clipped(xp.abs(values), SMALLEST)))) @ vectors.T

@@ -17,7 +17,7 @@ from gpuml._arrays import (
 )
 from gpuml._arrays.ops import all_finite
 from gpuml._arrays.small_arrays import small_arrays
-from gpuml._arrays.threads import threads_for_rows
+from gpuml._arrays.threads import one_thread_for_few, threads_for_rows
 from gpuml._inputs.host_rows import naming_columns
 from gpuml._inputs.validation import check_rows_finite, unchanged_on_error
 from gpuml._persistence.travel import Travels
@@ -58,6 +58,7 @@ class LinearEstimator(Travels, MultifitEstimator):
     multifit_divided = True
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @one_thread_for_few
     def fit(self, X, y, sample_weight=None) -> Self:
         """Fit the model.
 

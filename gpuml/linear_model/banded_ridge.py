@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 
 from gpuml._arrays import as_array, is_array, is_sparse, move, to_host
+from gpuml._arrays.threads import one_thread_for_few
 from gpuml._inputs.validation import unchanged_on_error
 from gpuml._sklearn import Interval, StrOptions, _fit_context
 from gpuml.data import Batch, count_rows
@@ -283,6 +284,7 @@ class BandedRidgeCV(_Banded, MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.random_state = random_state
 
     @_fit_context(prefer_skip_nested_validation=True)
+    @one_thread_for_few
     def fit(self, X, y, sample_weight=None) -> Self:
         """Choose the penalties and fit.
 

@@ -18,6 +18,7 @@ from math import sqrt
 
 from gpuml._arrays import Array, namespace
 from gpuml._arrays.ops import triangular_factor
+from gpuml._arrays.threads import threads_for_order
 from gpuml.solvers.components import with_signs
 
 
@@ -49,7 +50,8 @@ def extend(seen: Seen | None, X: Array) -> Seen:
         remembered = seen.singular[:, None] * seen.vectors
         rows = xp.concat([remembered, rows, sqrt(share) * gap[None, :]])
         mean = mean + gap * (seen.n_rows / n_rows)
-    if rows.shape[0] > p:
-        rows = triangular_factor(rows, xp)
-    _, singular, vectors = xp.linalg.svd(rows, full_matrices=False)
+    with threads_for_order(min(rows.shape)):
+        if rows.shape[0] > p:
+            rows = triangular_factor(rows, xp)
+        _, singular, vectors = xp.linalg.svd(rows, full_matrices=False)
     return Seen(n_rows, mean, variance, singular, with_signs(vectors, xp))

@@ -23,6 +23,7 @@ import numpy as np
 
 from gpuml._arrays import Array, move, namespace
 from gpuml._arrays.ops import constant
+from gpuml._arrays.threads import threads_for_order
 from gpuml.data import Rows, count_rows, cut
 from gpuml.solvers._blocks import Blocks
 from gpuml.solvers.described import Described
@@ -70,7 +71,8 @@ def _from_moments(described, alphas, fit_intercept):
     total = moments.combine(np.ones((1, moments.gram.shape[0])))
     normal = normal_equations(total, fit_intercept)
     xp = namespace(normal.xx)
-    values, vectors = xp.linalg.eigh(normal.xx[0, ...])
+    with threads_for_order(normal.xx.shape[-1]):
+        values, vectors = xp.linalg.eigh(normal.xx[0, ...])
     values = xp.where(values > 0, values, xp.zeros_like(values))
     gain = 1.0 / (values + constant(alphas, like=values, xp=xp)[:, None])  # (A, p)
     rotated = gain[:, :, None] * (vectors.T @ normal.xy[0, ...])  # (A, p, t)

@@ -20,6 +20,7 @@ from typing import Any
 
 from gpuml._arrays import Array, namespace
 from gpuml._arrays.ops import constant, triangular_factor
+from gpuml._arrays.threads import threads_for_order
 from gpuml.data import Batch, cut
 from gpuml.solvers._blocks import Blocks, quiet
 from gpuml.solvers.components import with_signs
@@ -166,7 +167,8 @@ def randomized_svd(
     Q = orthonormal(rows.transposed_times(Q))
     image = rows.times(Q)
     small = triangular_factor(image, xp) if n > Q.shape[1] else image
-    _, singular, turn = xp.linalg.svd(small, full_matrices=False)
+    with threads_for_order(min(small.shape)):
+        _, singular, turn = xp.linalg.svd(small, full_matrices=False)
     count = min(n_components, n, p)
     vectors = with_signs(turn[:count, :] @ Q.T, xp)
     return singular[:count], vectors, image @ (Q.T @ vectors.T)

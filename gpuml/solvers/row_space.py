@@ -20,6 +20,7 @@ from scipy.linalg import lapack
 
 from gpuml._arrays import Array, is_numpy, namespace, place_of, to_host
 from gpuml._arrays.ops import all_finite
+from gpuml._arrays.threads import threads_for_order
 from gpuml.designs import Dense
 from gpuml.penalties import Penalty
 from gpuml.solvers import few_rows, kinks
@@ -163,10 +164,11 @@ def _turned(X, orthogonal):
         K = X @ X.T
     if not all_finite(K, xp):
         return None
-    factors = None if orthogonal else triangular(K)
-    if factors is not None:
-        return factors
-    d, U = xp.linalg.eigh(K)
+    with threads_for_order(K.shape[0]):
+        factors = None if orthogonal else triangular(K)
+        if factors is not None:
+            return factors
+        d, U = xp.linalg.eigh(K)
     values = to_host(d)
     largest = float(values[-1])
     empty = int((values <= LEAST_SHARE * largest).sum())

@@ -145,7 +145,8 @@ def inverses_applied(M: Array, shifts: np.ndarray, B: Array, xp: Any) -> tuple[A
         found = _inverses_by_cholesky(M, shifts, B)
         if found is not None:
             return found
-    values, vectors = xp.linalg.eigh(M)
+    with threads_for_order(M.shape[-1]):
+        values, vectors = xp.linalg.eigh(M)
     values = xp.where(values > 0, values, xp.zeros_like(values))
     gain = 1.0 / (values + constant(shifts, like=M, xp=xp)[:, None])  # (U, n)
     return vectors @ (gain[:, :, None] * (vectors.T @ B)), gain @ (vectors**2).T
