@@ -111,7 +111,9 @@ def one_thread_for_few(method: Method) -> Method:
     @wraps(method)
     def with_threads(self, X, *args, **kwargs):
         shape = getattr(X, "shape", ())
-        with threads_for_rows(*shape) if len(shape) == 2 else nullcontext():
+        # Some collections do not know how many rows they have.
+        known = len(shape) == 2 and all(isinstance(length, int) for length in shape)
+        with threads_for_rows(*shape) if known else nullcontext():
             return method(self, X, *args, **kwargs)
 
     return with_threads  # type: ignore[return-value]

@@ -25,6 +25,7 @@ from gpuml._inputs.foreign_rows import foreign_target
 from gpuml._inputs.validation import check_finite, unchanged_on_error
 from gpuml._persistence.travel import Travels
 from gpuml._sklearn import _fit_context, _routing_enabled
+from gpuml.exceptions import level_of_user
 from gpuml.linear_model import LinearRegression
 from gpuml.metrics.own_scores import ScoredByR2
 
@@ -124,7 +125,7 @@ class TransformedTargetRegressor(ScoredByR2, Travels, sk.TransformedTargetRegres
                     "The provided functions or transformer are not strictly inverse of each other. "
                     "If you are sure you want to proceed regardless, set 'check_inverse=False'",
                     UserWarning,
-                    stacklevel=4,
+                    stacklevel=level_of_user(),
                 )
 
     def _new_transformer(self):

@@ -16,6 +16,7 @@ from gpuml._inputs.validation import check_predict
 from gpuml._sklearn import _fit_context, check_same_namespace
 from gpuml.data import Batch, Folds
 from gpuml.discriminant_analysis._analyses import Analyses
+from gpuml.exceptions import level_of_user
 from gpuml.linear_model._base import OnePass, describe_rows
 from gpuml.linear_model._class_models import class_counts
 from gpuml.linear_model._classifier import ProbabilityClassifier
@@ -249,6 +250,8 @@ def _checked(params: Mapping[str, Any], folds: Folds) -> dict[str, Any]:
         if (priors < 0).any():
             raise ValueError("priors must be non-negative")
         if abs(priors.sum() - 1.0) > 1e-5:
-            warnings.warn("The priors do not sum to 1. Renormalizing", UserWarning, stacklevel=4)
+            warnings.warn(
+                "The priors do not sum to 1. Renormalizing", UserWarning, stacklevel=level_of_user()
+            )
             priors = priors / priors.sum()
     return {**params, "priors": priors, "n_components": n_components}

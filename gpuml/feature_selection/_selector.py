@@ -10,6 +10,7 @@ from gpuml._arrays import as_array, device_of, is_foreign, namespace
 from gpuml._arrays.ops import zeros
 from gpuml._inputs.output import as_asked
 from gpuml._inputs.validation import check_rows, refuse_sparse_of_gpu
+from gpuml.exceptions import level_of_user
 from gpuml.preprocessing._transformer import Transformer
 
 
@@ -58,7 +59,7 @@ class Selector(Transformer):
                 "No features were selected: either the data is too noisy or the selection test too "
                 "strict.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=level_of_user(),
             )
         return columns(X, index)
 

@@ -15,6 +15,7 @@ from gpuml._arrays.threads import one_thread_for_few, threads_for_order
 from gpuml._inputs.validation import require_target, unchanged_on_error
 from gpuml._sklearn import _fit_context
 from gpuml.data import row_indices, take
+from gpuml.exceptions import level_of_user
 from gpuml.feature_selection._comparison import cross_validated
 from gpuml.feature_selection._from_sums import NEARLY_DEPENDENT, Eliminated, Sums, eliminate
 from gpuml.feature_selection._selector import Selector, checked, columns
@@ -418,5 +419,5 @@ def _warn_of_few(name, wanted, n_features):
         f"Found {name}={wanted} > n_features={n_features}. There will be no feature selection and "
         "all features will be kept.",
         UserWarning,
-        stacklevel=4,
+        stacklevel=level_of_user(),
     )

@@ -23,6 +23,7 @@ from gpuml._arrays import (
 from gpuml._settings.config import current_settings
 from gpuml._sklearn import Interval, StrOptions
 from gpuml.data import Batch, Folds, split_weights, without_features
+from gpuml.exceptions import level_of_user
 from gpuml.linear_model._base import LinearEstimator, LinearPredictor
 from gpuml.linear_model._input import flat_batch
 from gpuml.linear_model._losses import Family, Problem, Strength, fit_loss, words_before
@@ -308,5 +309,5 @@ def warn_if_stopped(estimator: Any, solved: Solved) -> None:
         f"{solved.violation[late].max():.2g}, above tol={estimator.tol:g}. Increase max_iter, "
         "scale the features (StandardScaler), or use a larger tol.",
         ConvergenceWarning,
-        stacklevel=5,
+        stacklevel=level_of_user(),
     )

@@ -9,6 +9,7 @@ import numpy as np
 from gpuml._arrays import Array, move, namespace, to_host
 from gpuml._sklearn import _check_solver
 from gpuml.data import Batch
+from gpuml.exceptions import level_of_user
 from gpuml.linear_model._cross_validation import numbers_in
 from gpuml.linear_model._models import Models, at_home
 
@@ -47,7 +48,7 @@ class Grid:
     def warn(self) -> None:
         """Warn of parameters whose meaning is going to change."""
         for text, category in self._warnings:
-            warnings.warn(text, category, stacklevel=6)  # the caller of `fit`
+            warnings.warn(text, category, stacklevel=level_of_user())
 
     def _note(self, text, category=FutureWarning):
         self._warnings.append((text, category))

@@ -10,6 +10,7 @@ from sklearn import linear_model as sk
 from gpuml._arrays import is_array, is_sparse, to_host
 from gpuml._sklearn import StrOptions, _check_solver
 from gpuml.data import Batch, Folds
+from gpuml.exceptions import level_of_user
 from gpuml.linear_model._class_models import (
     class_attributes,
     class_family,
@@ -242,4 +243,4 @@ def warn_of_parameters(estimator: Any, name: str | None) -> None:
 
 def warn(text: str, category: type[Warning] = FutureWarning) -> None:
     """Warn at the line of the user's call of `fit`."""
-    warnings.warn(text, category, stacklevel=4)
+    warnings.warn(text, category, stacklevel=level_of_user())

@@ -11,6 +11,7 @@ from gpuml._arrays import Array, is_sparse, move, namespace, to_host
 from gpuml._arrays.threads import one_thread_for_few
 from gpuml._sklearn import _fit_context
 from gpuml.data import Batch, Folds, whole
+from gpuml.exceptions import level_of_user
 from gpuml.linear_model._base import LinearPredictor, describe_rows, multifit_batch
 from gpuml.linear_model._cross_validation import Choosing, numbers_in, undefined
 from gpuml.linear_model._models import at_home
@@ -62,7 +63,9 @@ class RidgeChoosing(Choosing):
         if np.isnan(mean).any():
             # As a search does: such a model is worse than every other.
             warnings.warn(
-                f"One or more of the test scores are non-finite: {mean}", UserWarning, stacklevel=6
+                f"One or more of the test scores are non-finite: {mean}",
+                UserWarning,
+                stacklevel=level_of_user(),
             )
         best = int(np.argmax(np.where(np.isnan(mean), -np.inf, mean)))
         return {

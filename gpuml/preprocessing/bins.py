@@ -20,6 +20,7 @@ from gpuml._arrays import (
 )
 from gpuml._inputs.validation import check_images, check_rows, check_weight
 from gpuml._sklearn import _fit_context
+from gpuml.exceptions import level_of_user
 from gpuml.preprocessing._fills import column_quantiles, is_nan
 from gpuml.preprocessing._places import host_dtype
 from gpuml.preprocessing._transformer import Transformer
@@ -160,7 +161,10 @@ class KBinsDiscretizer(Transformer, sk.KBinsDiscretizer):
                 edges[j] = own.astype(np.float64)
         for j, n_bins in enumerate(self.n_bins_.tolist()):
             if low[j] == high[j]:
-                warnings.warn(f"Feature {j} is constant and will be replaced with 0.", stacklevel=6)
+                warnings.warn(
+                    f"Feature {j} is constant and will be replaced with 0.",
+                    stacklevel=level_of_user(),
+                )
                 self.n_bins_[j], edges[j] = 1, np.array([-np.inf, np.inf])
             elif self.strategy == "uniform":
                 edges[j] = np.linspace(low[j], high[j], n_bins + 1)
@@ -182,7 +186,7 @@ class KBinsDiscretizer(Transformer, sk.KBinsDiscretizer):
             warnings.warn(
                 f"Bins whose width are too small (i.e., <= 1e-8) in feature {j} are removed. "
                 "Consider decreasing the number of bins.",
-                stacklevel=7,
+                stacklevel=level_of_user(),
             )
             self.n_bins_[j] = len(edges[j]) - 1
 

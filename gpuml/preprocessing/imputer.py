@@ -22,6 +22,7 @@ from gpuml._arrays import (
 from gpuml._inputs.host_rows import naming_columns
 from gpuml._inputs.validation import check_images, check_rows
 from gpuml._sklearn import is_pandas_na, is_scalar_nan
+from gpuml.exceptions import level_of_user
 from gpuml.preprocessing._fills import (
     column_means,
     column_medians,
@@ -162,7 +163,7 @@ class SimpleImputer(Transformer, sk.SimpleImputer):
         warnings.warn(
             f"Skipping features without any observed values: {left_out}. At least one non-missing "
             f"value is needed for imputation with strategy='{self.strategy}'.",
-            stacklevel=6,
+            stacklevel=level_of_user(),
         )
         return np.flatnonzero(~np.isnan(statistics))
 

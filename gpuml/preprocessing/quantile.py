@@ -20,6 +20,7 @@ from gpuml._arrays import (
 )
 from gpuml._arrays.ops import clipped
 from gpuml._inputs.validation import check_images, check_rows
+from gpuml.exceptions import level_of_user
 from gpuml.preprocessing._fills import column_quantiles, count_missing, is_nan
 from gpuml.preprocessing._places import at_host
 from gpuml.preprocessing._transformer import Transformer
@@ -98,13 +99,13 @@ class QuantileTransformer(Transformer, sk.QuantileTransformer):
             warnings.warn(
                 f"n_quantiles ({self.n_quantiles}) is greater than the total number of samples "
                 f"({n_rows}). n_quantiles is set to n_samples.",
-                stacklevel=5,
+                stacklevel=level_of_user(),
             )
         if self.ignore_implicit_zeros:
             warnings.warn(
                 "'ignore_implicit_zeros' takes effect only with sparse matrix. This parameter has "
                 "no effect.",
-                stacklevel=5,
+                stacklevel=level_of_user(),
             )
         self.n_quantiles_ = max(1, min(self.n_quantiles, n_rows))
         self.references_ = np.linspace(0, 1, self.n_quantiles_, endpoint=True)
