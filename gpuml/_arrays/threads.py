@@ -105,18 +105,25 @@ def threads_for_rows(n_rows: int, n_columns: int) -> AbstractContextManager:
     return _one_thread(blas_threads())
 
 
-def one_thread_for_few(method: Method) -> Method:
-    """Decorate a method whose work is products of the rows of X: see `threads_for_rows`."""
+def one_thread_for_few(fit: Method) -> Method:
+    """Decorate a `fit` whose work is products of the columns of X and y: see `threads_for_rows`."""
 
-    @wraps(method)
+    @wraps(fit)
     def with_threads(self, X, *args, **kwargs):
-        shape = getattr(X, "shape", ())
-        # Some collections do not know how many rows they have.
-        known = len(shape) == 2 and all(isinstance(length, int) for length in shape)
-        with threads_for_rows(*shape) if known else nullcontext():
-            return method(self, X, *args, **kwargs)
+        with _threads_for(X, args[0] if args else kwargs.get("y")):
+            return fit(self, X, *args, **kwargs)
 
     return with_threads  # type: ignore[return-value]
+
+
+def _threads_for(X: Any, y: Any) -> AbstractContextManager:
+    shape: Any = getattr(X, "shape", ())
+    of_y: Any = getattr(y, "shape", ())
+    # Some collections do not know how many rows they have.
+    if len(shape) != 2 or not all(isinstance(length, int) for length in shape):
+        return nullcontext()
+    n_targets = of_y[1] if len(of_y) == 2 else 1
+    return threads_for_rows(shape[0], shape[1] + n_targets)
 
 
 def one_blas_thread() -> AbstractContextManager:

@@ -11,7 +11,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import check_consistent_length
 
 from gpuml._arrays import as_array, is_array, is_foreign, namespace, place_of
-from gpuml._arrays.threads import one_thread_for_few, threads_for_order
+from gpuml._arrays.threads import threads_for_order
 from gpuml._inputs.validation import require_target, unchanged_on_error
 from gpuml._sklearn import _fit_context
 from gpuml.data import row_indices, take
@@ -172,7 +172,6 @@ class RFE(_Eliminating, sk.RFE):
     """
 
     @_fit_context(prefer_skip_nested_validation=False)
-    @one_thread_for_few
     def fit(self, X, y, **fit_params) -> Self:  # type: ignore[override]
         """Eliminate features, and fit the estimator to the remaining ones.
 
@@ -293,7 +292,6 @@ class RFECV(_Eliminating, sk.RFECV):
     """
 
     @_fit_context(prefer_skip_nested_validation=False)
-    @one_thread_for_few
     def fit(self, X, y, **params) -> Self:  # type: ignore[override]
         """Choose the number of features, and fit the estimator to the selected ones.
 

@@ -9,7 +9,6 @@ from sklearn.base import is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.utils.metadata_routing import get_routing_for_object, process_routing
 
-from gpuml._arrays.threads import one_thread_for_few
 from gpuml._inputs.validation import unchanged_on_error
 from gpuml._sklearn import _fit_context, _raise_for_params, _routing_enabled
 from gpuml.feature_selection._comparison import Comparison
@@ -86,7 +85,6 @@ class SequentialFeatureSelector(Selector, sk.SequentialFeatureSelector):
     """
 
     @_fit_context(prefer_skip_nested_validation=False)
-    @one_thread_for_few
     def fit(self, X, y=None, **params) -> Self:
         """Select features.
 

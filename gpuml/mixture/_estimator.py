@@ -11,7 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import Array, as_array, is_array, is_sparse, move, namespace, place_of, to_host
 from gpuml._arrays.small_arrays import small_arrays
-from gpuml._arrays.threads import one_thread_for_few
 from gpuml._inputs.validation import check_rows, unchanged_on_error
 from gpuml._persistence.travel import Travels
 from gpuml._settings.config import current_settings
@@ -147,7 +146,6 @@ class GaussianMixture(Travels, MultifitEstimator, sk.GaussianMixture):
     multifit_score = "log_likelihood"
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @one_thread_for_few
     def fit(self, X, y=None) -> Self:
         """Fit the mixture.
 

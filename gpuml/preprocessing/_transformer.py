@@ -7,7 +7,6 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import Array, as_array, is_foreign
-from gpuml._arrays.threads import one_thread_for_few
 from gpuml._inputs.host_rows import naming_columns
 from gpuml._inputs.nulls import with_nan
 from gpuml._inputs.output import as_asked
@@ -52,7 +51,6 @@ class Transformer(Travels, TransformerMixin):
         """
         return self._fitted(X, y)
 
-    @one_thread_for_few
     def _fitted(self, X: Any, *y_and_weights: Any) -> Self:
         with unchanged_on_error(self):
             X = self._read(X)
