@@ -88,7 +88,7 @@ def test_slow_functions_keep_a_sample_of_their_cases():
         name: [Item(name, (i,), *marks) for i in range(20)]
         for name, *marks in [("fast",), ("slow",), ("slowest",), ("too_slow",), ("slow_gpu", "gpu")]
     }
-    seconds = {"slow": 0.1, "slowest": 1.5, "too_slow": 9.0, "slow_gpu": 9.0}
+    seconds = {"slow": 0.07, "slowest": 0.9, "too_slow": 9.0, "slow_gpu": 9.0}
     seconds = {f"tests/test_a.py::{name}": each for name, each in seconds.items()}
     items = [item for each in cases.values() for item in each]
     mark_what_takes_long(items, seconds)
