@@ -368,6 +368,32 @@ def test_nested_cupti_counters_both_count(driver):
     assert not driver.enabled
 
 
+def test_a_reading_waits_for_records_that_another_one_took(driver):
+    came, go_on, seen = threading.Event(), threading.Event(), []
+    with count_transfers():
+        source, completed = _transfers._cupti_source(), driver.completed
+
+        def slowly(records):
+            if records:
+                came.set()
+                go_on.wait(20)
+            completed(records)
+
+        driver.completed = slowly
+        before = source._tally.read()
+        driver.copy(1, 10)
+        readings = [threading.Thread(target=lambda: seen.append(source.read())) for _ in range(2)]
+        readings[0].start()
+        assert came.wait(20)
+        readings[1].start()
+        readings[1].join(0.1)
+        go_on.set()
+        for reading in readings:
+            reading.join()
+        driver.completed = completed
+    assert [each.since(before).to_device for each in seen] == [10, 10]
+
+
 def test_cupti_budget(driver):
     with pytest.raises(TransferBudgetExceeded), count_transfers(max_to_host=19):
         driver.copy(2, 20)

@@ -100,6 +100,8 @@ class _Cupti:
         self._copies = int(cupti.ActivityKind.MEMCPY)
         self._flush_all_records = int(cupti.ActivityFlag.FLUSH_FORCED)
         self._tally = _Tally()
+        # A flush beside another returns before records that the other one took have come.
+        self._reading = threading.Lock()
         # Held here as well, because CUPTI calls them for the rest of the process.
         self._callbacks = (self._buffer_wanted, self._records_came)
         cupti.activity_register_callbacks(*self._callbacks)
@@ -119,8 +121,9 @@ class _Cupti:
 
     def read(self):
         _synchronize_devices()
-        self._cupti.activity_flush_all(self._flush_all_records)
-        return self._tally.read()
+        with self._reading:
+            self._cupti.activity_flush_all(self._flush_all_records)
+            return self._tally.read()
 
     def _check_that_it_sees(self):
         # A counter that reads zero whatever happens would let every budget pass: CUPTI is mute in
