@@ -197,6 +197,8 @@ class MultifitEstimator(Extension):
     multifit_divided: bool = False
     multifit_targets: bool = False
     multifit_repeats: bool = True
+    # Whether the work grows with the pairs of the rows, as that of kernels does.
+    _multiplies_pairs: ClassVar[bool] = False
 
     _members = frozenset(
         (

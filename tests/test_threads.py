@@ -3,6 +3,7 @@
 import multiprocessing
 import threading
 import time
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import numpy as np
@@ -26,6 +27,9 @@ from gpuml._arrays.threads import (
     ordered_map,
     threads_for_rows,
 )
+from gpuml.gaussian_process import GaussianProcessRegressor
+from gpuml.kernel_ridge import KernelRidge
+from gpuml.model_selection import GridSearchCV
 
 
 @pytest.fixture(autouse=True)
@@ -177,9 +181,29 @@ def test_many_targets_and_unknown_rows_leave_blas_its_threads(monkeypatch):
     assert fit(None, X, many) is many
     assert fit(None, X=X, y=many) is many
     fit(None, SimpleNamespace(shape=(object(), 2)))
+    fit(KernelRidge(), X)
+    with pools.threads_of(KernelRidge(), SimpleNamespace(sizes=(1000, 4))):
+        pass
     assert not given
     fit(None, X, many[:, :1])
     assert given == [1, 2]
+
+
+@pytest.mark.parametrize(
+    "estimator", [KernelRidge(), GaussianProcessRegressor()], ids=["ridge", "process"]
+)
+def test_searches_over_kernels_of_many_rows_leave_blas_its_threads(estimator, rng, monkeypatch):
+    asked = []
+
+    def threads_for_rows(n_rows, n_columns):
+        asked.append((n_rows, n_columns))
+        return nullcontext()
+
+    monkeypatch.setattr(pools, "threads_for_rows", threads_for_rows)
+    X = rng.normal(size=(40, 2))
+    GridSearchCV(estimator, {"alpha": [0.1, 1.0]}, cv=2).fit(X, X[:, 0])
+    assert asked
+    assert all(n_columns == 40 for _, n_columns in asked)
 
 
 def test_errors_leave_blas_its_threads():

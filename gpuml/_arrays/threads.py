@@ -105,25 +105,35 @@ def threads_for_rows(n_rows: int, n_columns: int) -> AbstractContextManager:
     return _one_thread(blas_threads())
 
 
+def threads_of(estimator: Any, folds: Any) -> AbstractContextManager:
+    """`threads_for_rows` for models of an estimator, which may multiply all pairs of the rows."""
+    return _threads_of(estimator, *folds.sizes)
+
+
+def _threads_of(estimator, n_rows, n_columns):
+    pairs = getattr(estimator, "_multiplies_pairs", False)
+    return threads_for_rows(n_rows, max(n_rows, n_columns) if pairs else n_columns)
+
+
 def one_thread_for_few(fit: Method) -> Method:
-    """Decorate a `fit` whose work is products of the columns of X and y: see `threads_for_rows`."""
+    """Decorate a `fit` whose work is products of the columns of X and y: see `threads_of`."""
 
     @wraps(fit)
     def with_threads(self, X, *args, **kwargs):
-        with _threads_for(X, args[0] if args else kwargs.get("y")):
+        with _threads_for(self, X, args[0] if args else kwargs.get("y")):
             return fit(self, X, *args, **kwargs)
 
     return with_threads  # type: ignore[return-value]
 
 
-def _threads_for(X: Any, y: Any) -> AbstractContextManager:
+def _threads_for(estimator: Any, X: Any, y: Any) -> AbstractContextManager:
     shape: Any = getattr(X, "shape", ())
     of_y: Any = getattr(y, "shape", ())
     # Some collections do not know how many rows they have.
     if len(shape) != 2 or not all(isinstance(length, int) for length in shape):
         return nullcontext()
     n_targets = of_y[1] if len(of_y) == 2 else 1
-    return threads_for_rows(shape[0], shape[1] + n_targets)
+    return _threads_of(estimator, shape[0], shape[1] + n_targets)
 
 
 def one_blas_thread() -> AbstractContextManager:

@@ -23,6 +23,7 @@ class OfKernel(Travels, MultifitEstimator):
 
     kernel: Any
     own_params: ClassVar[tuple[str, ...]]
+    _multiplies_pairs = True
 
     def _first_kernel(self) -> Kernel:
         """The kernel with which a fit starts."""

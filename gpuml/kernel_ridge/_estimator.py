@@ -117,6 +117,7 @@ class KernelRidge(ScoredByR2, LinearEstimator, sk.KernelRidge):
     multifit_params = ("alpha", "gamma", "degree", "coef0")
     multifit_in_frames = False
     multifit_divided = False
+    _multiplies_pairs = True
     _instead: ClassVar[str] = "a dense X and the name of a kernel"
 
     def _needs_sklearn(self, X: Any, y: Any = None) -> str | None:

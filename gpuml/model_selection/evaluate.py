@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpuml._arrays import NoDeviceError
-from gpuml._arrays.threads import threads_for_rows
+from gpuml._arrays.threads import threads_of
 from gpuml._settings.config import current_settings, get_config
 from gpuml._settings.progress import progress_bar
 from gpuml._sklearn import _num_samples
@@ -250,7 +250,7 @@ class Evaluator:
             if group.shared:
                 task = scored_as(task, with_params(job.estimator, group.shared))
             how = score_model, task
-            with threads_for_rows(*folds.sizes):
+            with threads_of(estimator, folds):
                 scored = score_stack(stack, folds, *how, without={*refused, *task.unscored})
         except Exception as error:
             if not self._may_refuse(error):
@@ -312,7 +312,7 @@ class Evaluator:
                 folds = self.folds_for(estimator, refused)
                 check_weights(folds)
                 total = estimator.multifit_rows(folds)
-                with self._bar(total, len(group.varying)) as bar, threads_for_rows(*folds.sizes):
+                with self._bar(total, len(group.varying)) as bar, threads_of(estimator, folds):
                     stack = estimator.multifit(folds, group.varying, bar.advance)
                 if not isinstance(stack, Stack):
                     raise TypeError(

@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gpuml._arrays.threads import threads_of
 from gpuml.data import AnySplit, Batch, Outside, whole
 from gpuml.extending import Stack
 from gpuml.model_selection.one_by_one import Task
@@ -56,7 +57,9 @@ class Shared:
         if self.all_rows is None:
             attributes = self.stack.pick(index, None)
         else:
-            attributes = self.estimator.multifit(whole(self.all_rows), [varying]).pick(0, 0)
+            folds = whole(self.all_rows)
+            with threads_of(self.estimator, folds):
+                attributes = self.estimator.multifit(folds, [varying]).pick(0, 0)
         return self.estimator.multifit_model({**self.group.shared, **varying}, attributes)
 
     def model_of(self, index: int, split: int) -> Any:

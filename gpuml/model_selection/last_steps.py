@@ -17,6 +17,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
 from gpuml._arrays import is_array, namespace
+from gpuml._arrays.threads import threads_of
 from gpuml._sklearn import (
     _num_samples,
     _print_elapsed_time,
@@ -368,7 +369,8 @@ class _Work:
             rows, split = self._rows(fit_params)
             batch = estimator.multifit_batch(*rows)
             folds = whole(batch) if split is None else make_folds(batch, [split])
-            with _print_elapsed_time("Pipeline", members[0].message):
+            told = _print_elapsed_time("Pipeline", members[0].message)
+            with told, threads_of(estimator, folds):
                 stack = estimator.multifit(folds, varying)
             fitted = time.perf_counter()
 
