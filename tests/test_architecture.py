@@ -22,7 +22,8 @@ BASE = ("array_api_compat", "gpuml._settings.first_use", "numpy", "scipy", "thre
 ARRAYS = ("gpuml._arrays", "gpuml._settings")
 MODELS = (
     *(*ARRAYS, "gpuml._inputs", "gpuml._persistence", "gpuml._sklearn"),
-    *("gpuml.data", "gpuml.extending", "gpuml.metrics", "gpuml.solvers", "sklearn"),
+    *("gpuml.data", "gpuml.exceptions", "gpuml.extending", "gpuml.metrics", "gpuml.solvers"),
+    "sklearn",
 )
 AROUND = (
     *(*ARRAYS, "gpuml._inputs", "gpuml._persistence", "gpuml._sklearn", "gpuml.linear_model"),
@@ -131,9 +132,7 @@ RULES = {
         *(*MODELS, "gpuml.designs", "gpuml.linear_model", "gpuml.pipeline", "gpuml.resampling"),
         "narwhals",
     ),
-    "gpuml.decomposition": (
-        *(*MODELS, "gpuml._cuml", "gpuml.divided.stored", "gpuml.exceptions", "gpuml.reading"),
-    ),
+    "gpuml.decomposition": (*MODELS, "gpuml._cuml", "gpuml.divided.stored", "gpuml.reading"),
     "gpuml.preprocessing": (*MODELS, "gpuml.designs", "gpuml.divided.stored"),
     "gpuml.naive_bayes": (*MODELS, "gpuml.divided.stored", "gpuml.resampling"),
     "gpuml.discriminant_analysis": (
@@ -146,10 +145,10 @@ RULES = {
     ),
     "gpuml.random_projection": MODELS,
     # One table of models that cuML has, and public modules of a line for each.
-    "gpuml.adapters": (*MODELS, "gpuml._cuml", "gpuml.exceptions"),
+    "gpuml.adapters": (*MODELS, "gpuml._cuml"),
     "gpuml.feature_extraction": (*MODELS, "gpuml._cuml", "gpuml.adapters"),
-    "gpuml.cluster": (*MODELS, "gpuml.adapters", "gpuml.exceptions", "gpuml.resampling"),
-    "gpuml.covariance": (*MODELS, "gpuml.adapters", "gpuml.decomposition", "gpuml.exceptions"),
+    "gpuml.cluster": (*MODELS, "gpuml.adapters", "gpuml.resampling"),
+    "gpuml.covariance": (*MODELS, "gpuml.adapters", "gpuml.decomposition"),
     "gpuml.cross_decomposition": (*MODELS, "gpuml.linear_model"),
     "gpuml.ensemble": (*ARRAYS, "gpuml.adapters", "gpuml.metrics", "sklearn"),
     # Estimators around estimators, whose parts are fitted as a search fits candidates.
@@ -159,16 +158,14 @@ RULES = {
     "gpuml.calibration": (*AROUND, "gpuml.svm"),
     "gpuml.multiclass": AROUND,
     "gpuml.multioutput": AROUND,
-    "gpuml.kernel_approximation": (*MODELS, "gpuml.exceptions", "gpuml.preprocessing"),
-    "gpuml.kernel_ridge": (*MODELS, "gpuml.exceptions", "gpuml.linear_model"),
+    "gpuml.kernel_approximation": (*MODELS, "gpuml.preprocessing"),
+    "gpuml.kernel_ridge": (*MODELS, "gpuml.linear_model"),
     "gpuml.gaussian_process": (
-        *(*MODELS, "gpuml.exceptions", "gpuml.kernel_ridge", "gpuml.linear_model"),
+        *(*MODELS, "gpuml.kernel_ridge", "gpuml.linear_model"),
         *("gpuml.naive_bayes", "gpuml.resampling", "joblib"),
     ),
     "gpuml.manifold": ("gpuml.adapters", "sklearn"),
-    "gpuml.mixture": (
-        *(*MODELS, "gpuml.cluster", "gpuml.decomposition", "gpuml.exceptions", "gpuml.resampling"),
-    ),
+    "gpuml.mixture": (*MODELS, "gpuml.cluster", "gpuml.decomposition", "gpuml.resampling"),
     "gpuml.neighbors": ("gpuml.adapters", "sklearn.neighbors"),
     "gpuml.svm": (
         *(*MODELS, "gpuml.adapters", "gpuml.linear_model", "gpuml.losses", "gpuml.resampling"),

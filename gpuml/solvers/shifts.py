@@ -15,8 +15,6 @@ from gpuml.solvers._gpu_grams import GpuRows
 # so many each atom's. A shift need only be near the mean.
 SHIFT_ROWS, SHIFT_NUMBERS = 1024, 2**13
 FEWEST_SHIFT_ROWS = 64
-# A copy of fewer numbers takes less time than to see that it could be left out.
-COPIED_NUMBERS = 2**15
 
 
 def mean_shift(weights: Array, shifts: Array, xp: Any) -> Array:
@@ -100,6 +98,5 @@ def shifts_of_sums(batch: Batch, atoms: tuple[Rows, ...], single: bool = False) 
     """
     is_plain = type(batch) is Batch and batch.work.is_host and batch.weight is None
     or_zero = is_plain and is_numpy(batch.X) and (single or batch.X.dtype == np.float64)
-    or_zero = or_zero and batch.X.size >= COPIED_NUMBERS
     shifts = atom_shifts(batch, atoms, or_zero=or_zero)
     return shifts.astype(np.float32).astype(np.float64) if single else shifts
