@@ -13,8 +13,8 @@ from pathlib import Path
 
 FILE = Path(__file__).with_suffix(".json")
 # Seconds for all cases of a function, and the longest that any case may take.
-SHARE = 0.3
-LONGEST = 1.0
+SHARE = 0.2
+LONGEST = 0.8
 
 
 def function_of(nodeid: str) -> str:
@@ -35,7 +35,7 @@ def sample(function: str, n_cases: int, seconds: float | None) -> Sequence[int]:
     --------
     >>> sample("tests/test_a.py::test_b", 3, seconds=None)
     range(0, 3)
-    >>> len(sample("tests/test_a.py::test_b", 30, seconds=0.07))
+    >>> len(sample("tests/test_a.py::test_b", 30, seconds=0.05))
     4
     """
     if seconds is None:
