@@ -116,17 +116,18 @@ def _threads_of(estimator, n_rows, n_columns):
 
 
 def one_thread_for_few(fit: Method) -> Method:
-    """Decorate a `fit` whose work is products of the columns of X and y: see `threads_of`."""
+    """Decorate a `fit` whose work is products of the columns of X and y: see `threads_of_fit`."""
 
     @wraps(fit)
     def with_threads(self, X, *args, **kwargs):
-        with _threads_for(self, X, args[0] if args else kwargs.get("y")):
+        with threads_of_fit(self, X, args[0] if args else kwargs.get("y")):
             return fit(self, X, *args, **kwargs)
 
     return with_threads  # type: ignore[return-value]
 
 
-def _threads_for(estimator: Any, X: Any, y: Any) -> AbstractContextManager:
+def threads_of_fit(estimator: Any, X: Any, y: Any) -> AbstractContextManager:
+    """`threads_of` for rows that are not checked yet."""
     shape: Any = getattr(X, "shape", ())
     of_y: Any = getattr(y, "shape", ())
     # Some collections do not know how many rows they have.

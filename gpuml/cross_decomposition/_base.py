@@ -7,7 +7,6 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import Array, as_array, is_foreign, move, namespace, place_of
-from gpuml._arrays.threads import one_thread_for_few
 from gpuml._inputs.output import as_asked
 from gpuml._inputs.validation import FLOATS, check_images, check_predict, check_rows_finite
 from gpuml._persistence.travel import Travels
@@ -71,7 +70,6 @@ class LatentStructure(Projections, LinearPredictor, OnePass):
 
     _keeps_scores: ClassVar[bool] = False
 
-    @one_thread_for_few
     def fit(self, X, y) -> Self:  # type: ignore[override]
         """Fit the model.
 

@@ -10,7 +10,6 @@ from sklearn import discriminant_analysis as sk
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import as_array, is_array, is_foreign, move, namespace, place_of, to_host
-from gpuml._arrays.threads import one_thread_for_few
 from gpuml._inputs.output import as_asked
 from gpuml._inputs.validation import check_predict
 from gpuml._sklearn import _fit_context, check_same_namespace
@@ -114,7 +113,6 @@ class LinearDiscriminantAnalysis(ProbabilityClassifier, OnePass, sk.LinearDiscri
     _of_sklearn = ("covariance_", "explained_variance_ratio_", "scalings_", "xbar_")
 
     @_fit_context(prefer_skip_nested_validation=False)
-    @one_thread_for_few
     def fit(self, X, y) -> Self:  # type: ignore[override]
         """Fit the model.
 

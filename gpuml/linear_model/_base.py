@@ -17,7 +17,7 @@ from gpuml._arrays import (
 )
 from gpuml._arrays.ops import all_finite
 from gpuml._arrays.small_arrays import small_arrays
-from gpuml._arrays.threads import one_thread_for_few, threads_of
+from gpuml._arrays.threads import one_thread_for_few
 from gpuml._inputs.host_rows import naming_columns
 from gpuml._inputs.validation import check_rows_finite, unchanged_on_error
 from gpuml._persistence.travel import Travels
@@ -100,9 +100,7 @@ class LinearEstimator(Travels, MultifitEstimator):
             if self._is_ours:
                 batch = self.multifit_batch(X, y, sample_weight)
                 known = {"start": self._begin(batch)} if getattr(self, "warm_start", False) else {}
-                folds = whole(batch)
-                with threads_of(self, folds):
-                    fitted = self.multifit(folds, [{}], **known).pick(0, 0)
+                fitted = self.multifit(whole(batch), [{}], **known).pick(0, 0)
             else:
                 fitted = self._fitted_by_cuml(X, y, sample_weight)
             for name in self._of_sklearn:

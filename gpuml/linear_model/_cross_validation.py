@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils import check_scalar
 
 from gpuml._arrays import as_array, is_array, is_cupyx_sparse, place_of, to_host
+from gpuml._arrays.threads import threads_of_fit
 from gpuml._inputs.host_rows import naming_columns
 from gpuml._inputs.validation import is_foreign, unchanged_on_error
 from gpuml._sklearn import _raise_for_params, _routing_enabled
@@ -29,7 +30,7 @@ class Choosing:
         self, theirs: Callable, X: Any, y: Any, sample_weight: Any, params: Mapping
     ) -> Self:
         """Fit, or have `theirs` do it."""
-        with unchanged_on_error(self):
+        with unchanged_on_error(self), threads_of_fit(self, X, y):
             _raise_for_params(params, self, "fit")
             X = as_array(X)
             reason = "metadata routing" if _routing_enabled() else self._needs_host(X, y)

@@ -9,7 +9,6 @@ from sklearn import linear_model as sk
 
 from gpuml._arrays import is_numpy, namespace, to_host
 from gpuml._arrays.ops import EPS
-from gpuml._arrays.threads import one_thread_for_few
 from gpuml.data import Batch
 from gpuml.linear_model._from_sums import Found, FromSums, Sums
 from gpuml.linear_model._input import flat_batch
@@ -113,7 +112,6 @@ class ARDRegression(FromSums, sk.ARDRegression):
     _at_home: ClassVar[tuple[str, ...]] = ("lambda_", "sigma_", "X_offset_", "X_scale_")
     _in_cpu_memory = False
 
-    @one_thread_for_few
     def fit(self, X, y) -> Self:  # type: ignore[override]
         """Fit the model.
 

@@ -10,7 +10,6 @@ from scipy import sparse
 from sklearn import linear_model as sk
 
 from gpuml._arrays import Array, is_sparse, namespace, to_host
-from gpuml._arrays.threads import one_thread_for_few
 from gpuml._inputs.validation import ClassData, check_classify
 from gpuml._settings.config import current_settings
 from gpuml._sklearn import _fit_context
@@ -137,7 +136,6 @@ class LogisticRegressionCV(Sparsified, Choosing, ProbabilityClassifier, sk.Logis
     score = sk.LogisticRegressionCV.score
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @one_thread_for_few
     def fit(self, X, y, sample_weight=None, **params) -> Self:
         """Choose C and l1_ratio, and fit.
 

@@ -6,7 +6,6 @@ from typing import Any, Self
 import numpy as np
 from sklearn import linear_model as sk
 
-from gpuml._arrays.threads import one_thread_for_few
 from gpuml.linear_model._from_sums import Found, FromSums
 from gpuml.linear_model._paths import pursuit_of, squared_residuals
 
@@ -79,7 +78,6 @@ class OrthogonalMatchingPursuit(FromSums, sk.OrthogonalMatchingPursuit):
 
     multifit_params = ("n_nonzero_coefs", "tol", "fit_intercept")
 
-    @one_thread_for_few
     def fit(self, X, y) -> Self:  # type: ignore[override]
         """Fit the model.
 

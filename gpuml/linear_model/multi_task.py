@@ -6,7 +6,6 @@ import numpy as np
 from scipy.linalg import solve_triangular
 from sklearn import linear_model as sk
 
-from gpuml._arrays.threads import one_thread_for_few
 from gpuml._sklearn import _fit_context
 from gpuml.data import Batch, Folds
 from gpuml.linear_model._base import describe_rows
@@ -270,7 +269,6 @@ class _MultiTaskCV(SparseCV):
         return final._models(described, params, training_parts(folds))
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @one_thread_for_few
     def fit(self, X, y, sample_weight=None, **params) -> Self:
         """Choose the penalty and fit; everything else is as for `LassoCV.fit`.
 

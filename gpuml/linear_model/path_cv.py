@@ -8,7 +8,7 @@ from scipy.interpolate import interp1d
 from sklearn import linear_model as sk
 
 from gpuml._arrays import move
-from gpuml._arrays.threads import one_thread_for_few, threads_for_order
+from gpuml._arrays.threads import threads_for_order
 from gpuml._sklearn import _fit_context
 from gpuml.linear_model._base import LinearPredictor, describe_rows
 from gpuml.linear_model._cross_validation import Choosing
@@ -89,7 +89,6 @@ class _LarsCV(_PathCV):
     _kind: ClassVar[type[LassoLars]]
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @one_thread_for_few
     def fit(self, X, y, **params) -> Self:
         """Choose alpha and fit.
 
@@ -353,7 +352,6 @@ class OrthogonalMatchingPursuitCV(_PathCV, sk.OrthogonalMatchingPursuitCV):
     """
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @one_thread_for_few
     def fit(self, X, y, **fit_params) -> Self:
         """Choose the number of features and fit.
 

@@ -9,7 +9,6 @@ from sklearn import linear_model as sk
 from sklearn.utils.validation import column_or_1d
 
 from gpuml._arrays import as_array, move
-from gpuml._arrays.threads import one_thread_for_few
 from gpuml._inputs.validation import is_foreign
 from gpuml._sklearn import _fit_context
 from gpuml.data import Batch, Folds
@@ -192,7 +191,6 @@ class LassoCV(SparseCV, sk.LassoCV):
     """
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @one_thread_for_few
     def fit(self, X, y, sample_weight=None, **params) -> Self:
         """Choose alpha and fit.
 
@@ -283,7 +281,6 @@ class ElasticNetCV(SparseCV, sk.ElasticNetCV):
     """
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @one_thread_for_few
     def fit(self, X, y, sample_weight=None, **params) -> Self:
         """Choose alpha and l1_ratio, and fit; everything is as for `LassoCV.fit`.
 

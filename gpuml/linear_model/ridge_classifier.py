@@ -8,7 +8,6 @@ from sklearn import linear_model as sk
 from sklearn.preprocessing import LabelBinarizer
 
 from gpuml._arrays import Array, device_of, move, namespace, place_of, to_host
-from gpuml._arrays.threads import one_thread_for_few
 from gpuml._sklearn import StrOptions, _fit_context
 from gpuml.data import Batch, Folds, NotTogether, Partition, row_indices, take, whole
 from gpuml.divided.stored import StoredRows
@@ -121,7 +120,6 @@ class RidgeClassifier(SeveralLabels, RidgeEstimator, sk.RidgeClassifier):
     _of_sklearn = ("_label_binarizer",)
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @one_thread_for_few
     def fit(self, X, y, sample_weight=None) -> Self:
         """Fit the model.
 

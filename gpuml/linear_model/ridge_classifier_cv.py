@@ -6,7 +6,6 @@ import numpy as np
 from sklearn import linear_model as sk
 
 from gpuml._arrays import is_sparse, namespace, to_host
-from gpuml._arrays.threads import one_thread_for_few
 from gpuml._sklearn import _fit_context, _routing_enabled
 from gpuml.data import UnfittableSplits, row_indices, take, whole
 from gpuml.linear_model._input import class_batch
@@ -86,7 +85,6 @@ class RidgeClassifierCV(RidgeChoosing, SeveralLabels, sk.RidgeClassifierCV):
     _classes_as_text = True
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @one_thread_for_few
     def fit(self, X, y, sample_weight=None, **params) -> Self:
         """Choose alpha and fit.
 

@@ -8,7 +8,6 @@ from sklearn import linear_model as sk
 from sklearn.metrics import check_scoring
 
 from gpuml._arrays import Array, is_sparse, move, namespace, to_host
-from gpuml._arrays.threads import one_thread_for_few
 from gpuml._sklearn import _fit_context
 from gpuml.data import Batch, Folds, whole
 from gpuml.exceptions import level_of_user
@@ -198,7 +197,6 @@ class RidgeCV(RidgeChoosing, LinearPredictor, sk.RidgeCV):
     _numeric_strings = "fit"
 
     @_fit_context(prefer_skip_nested_validation=True)
-    @one_thread_for_few
     def fit(self, X, y, sample_weight=None, **params) -> Self:
         """Choose alpha and fit.
 
