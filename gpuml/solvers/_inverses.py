@@ -6,10 +6,14 @@ from typing import Any
 import numpy as np
 from scipy.linalg import lapack
 
-from gpuml._arrays import Array, device_of, is_numpy, place_of
+from gpuml._arrays import Array, device_of, is_numpy, namespace, place_of
 from gpuml._arrays.ops import zeros
 from gpuml._arrays.threads import ordered_map
-from gpuml.solvers._kernels import scaled_by_kernel
+from gpuml.solvers._kernels import (
+    has_room_for_inverses,
+    inverses_by_kernel,
+    scaled_by_kernel,
+)
 
 # Matrices up to this order are inverted in one batched call on a device.
 BATCHED_ORDER = 160
@@ -19,11 +23,18 @@ WORTH_BATCHING = 4
 BATCH_BYTES = 2**29
 
 
-def inverse_spd(H: Array, xp: Any, threads: int) -> Array:
-    """Inverses of positive definite matrices (..., p, p) of unit diagonal, in threads on a CPU."""
-    order = H.shape[-1]
+def inverse_spd(H: Array, least: float, threads: int) -> Array:
+    """Inverses of positive definite matrices (..., p, p) of unit diagonal, in threads on a CPU.
+
+    No eigenvalue is below `least`.
+    """
+    order, xp = H.shape[-1], namespace(H)
     if not is_numpy(H):
-        return xp.linalg.inv(H) if order <= BATCHED_ORDER else _inverse_each(H, xp)
+        if order > BATCHED_ORDER:
+            return _inverse_each(H, xp)
+        if place_of(H).kind == "cupy" and has_room_for_inverses(order):
+            return inverses_by_kernel(H, least)
+        return xp.linalg.inv(H)
     matrices = H.reshape(-1, order, order)
     apply = map if threads == 1 or order <= BATCHED_ORDER else partial(ordered_map, threads=threads)
     found = np.empty_like(matrices)

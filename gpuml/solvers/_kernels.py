@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array
-from gpuml._arrays.gpus import C_NAMES, elementwise
+from gpuml._arrays.gpus import C_NAMES, elementwise, properties
 from gpuml.losses import Loss
 
 THREADS, WARP = 256, 32
@@ -161,6 +161,39 @@ extern "C" __global__ void add_sums(double* totals, const P* products, const T* 
     }
 }
 """
+# One block per matrix, whose lower triangle is in shared memory, row after row. A sweep of each
+# row in turn leaves -1 times the inverse (Goodnight, "A tutorial on the SWEEP operator", 1979).
+_SWEEPS = """
+extern "C" __global__ void inverses(const double* matrices, double least, int n, double* found) {
+    extern __shared__ double lower[];
+    double* pivots = lower + n * (n + 1) / 2;
+    const long long first = (long long)blockIdx.x * n * n;
+    for (int i = threadIdx.y; i < n; i += blockDim.y)
+        for (int j = threadIdx.x; j <= i; j += blockDim.x)
+            lower[i * (i + 1) / 2 + j] = matrices[first + i * n + j];
+    const int thread = threadIdx.y * blockDim.x + threadIdx.x;
+    for (int p = 0; p < n; ++p) {
+        __syncthreads();
+        for (int i = thread; i < n; i += blockDim.x * blockDim.y)
+            pivots[i] = i < p ? lower[p * (p + 1) / 2 + i] : lower[i * (i + 1) / 2 + p];
+        __syncthreads();
+        const double one_over = 1.0 / max(pivots[p], least);
+        for (int i = threadIdx.y; i < n; i += blockDim.y) {
+            const double scaled = pivots[i] * one_over;
+            double* row = lower + i * (i + 1) / 2;
+            for (int j = threadIdx.x; j <= i; j += blockDim.x)
+                row[j] = i == p ? (j == p ? -one_over : pivots[j] * one_over)
+                                : (j == p ? scaled : row[j] - scaled * pivots[j]);
+        }
+    }
+    __syncthreads();
+    for (int i = threadIdx.y; i < n; i += blockDim.y)
+        for (int j = threadIdx.x; j < n; j += blockDim.x)
+            found[first + i * n + j] = -lower[i < j ? j * (j + 1) / 2 + i : i * (i + 1) / 2 + j];
+}
+"""
+# Threads that share the rows, and those that share the columns, of a matrix.
+SIDE = 32
 
 
 @cache
@@ -186,6 +219,13 @@ def _add_sums(dtypes: tuple[Any, ...]) -> Any:
         f"typedef {C_NAMES[dtype.name]} {name};\n" for name, dtype in zip("PT", dtypes, strict=True)
     )
     return cupy.RawKernel(f"{types}#define THREADS {THREADS}\n{_SUMS}", "add_sums")
+
+
+@cache
+def _inverses() -> Any:
+    import cupy
+
+    return cupy.RawKernel(_SWEEPS, "inverses")
 
 
 def _rows_in_line(a):
@@ -329,3 +369,31 @@ def scaled_by_kernel(matrices: Array, scale: Array) -> Array:
         "gpuml_scaled_matrices",
     )
     return kernel(matrices, scale[..., :, None], scale[..., None, :])
+
+
+def has_room_for_inverses(n: int) -> bool:
+    """Whether the GPU's blocks hold what `inverses_by_kernel` keeps of matrices (n, n)."""
+    import cupy
+
+    return _bytes_of_inverse(n) <= properties(cupy.cuda.Device().id)["sharedMemPerBlockOptin"]
+
+
+def inverses_by_kernel(matrices: Array, least: float) -> Array:
+    """Inverses of positive definite matrices (..., n, n), in one launch, on CuPy.
+
+    No eigenvalue is below `least`, so that pivots that rounding takes below it are replaced by it.
+    """
+    import cupy
+
+    matrices, n = cupy.ascontiguousarray(matrices), matrices.shape[-1]
+    found, kernel = cupy.empty_like(matrices), _inverses()
+    shared = _bytes_of_inverse(n)
+    kernel.max_dynamic_shared_size_bytes = max(shared, kernel.max_dynamic_shared_size_bytes)
+    given = (matrices, np.float64(least), np.int32(n), found)
+    kernel((matrices.size // n**2,), (SIDE, SIDE), given, shared_mem=shared)
+    return found
+
+
+def _bytes_of_inverse(n):
+    """Of the lower triangle, and of one more row."""
+    return 8 * (n * (n + 1) // 2 + n)

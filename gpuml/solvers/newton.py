@@ -411,7 +411,7 @@ def inverted(H: Array, penalty: Penalty, k: int, q: int, data: LossRows) -> Arra
     xp = data.place.xp
     eye = xp.eye(k * q, dtype=xp.float64, device=device_of(H))
     H, scale = unit_diagonal(H, penalty, (k, q), eye, coupled=data.loss.coupled)
-    return scaled(inverse_spd(H, xp, data.threads), scale)
+    return scaled(inverse_spd(H, RIDGE, data.threads), scale)
 
 
 def unit_diagonal(
