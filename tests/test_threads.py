@@ -1,6 +1,7 @@
 """Laws of maps over threads: order, what is waited for, and threads that serve map after map."""
 
 import multiprocessing
+import sys
 import threading
 import time
 from contextlib import nullcontext
@@ -8,7 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier
 from threadpoolctl import threadpool_info
 
 from gpuml import (
@@ -27,9 +28,16 @@ from gpuml._arrays.threads import (
     ordered_map,
     threads_for_rows,
 )
+from gpuml.ensemble import StackingRegressor
 from gpuml.gaussian_process import GaussianProcessRegressor
 from gpuml.kernel_ridge import KernelRidge
 from gpuml.model_selection import GridSearchCV
+from gpuml.multiclass import OneVsRestClassifier
+from gpuml.multioutput import MultiOutputRegressor
+from gpuml.solvers.kernel import row_kernel
+from gpuml.solvers.row_space import _turned
+from gpuml.solvers.sides import _weights
+from gpuml.svm import LinearSVR
 
 
 @pytest.fixture(autouse=True)
@@ -170,6 +178,33 @@ def test_fits_of_few_rows_give_blas_one_thread_and_its_own_again(estimator, rng,
     clone(estimator).fit(X, (X[:, 0] + 0.1 * rng.normal(size=60) > 0).astype(float))
     assert given[0] == 1
     assert given[-1] == 2
+
+
+AROUND = [
+    (GridSearchCV(LinearSVR(), {"C": [0.1]}, cv=2), _weights),
+    (GridSearchCV(linear_model.LogisticRegression(), {"C": [0.1]}, cv=2), _turned),
+    (OneVsRestClassifier(linear_model.LogisticRegression()), _turned),
+    (MultiOutputRegressor(linear_model.Ridge()), row_kernel),
+    (StackingRegressor([("ridge", linear_model.Ridge())]), row_kernel),
+]
+
+
+@pytest.mark.parametrize(("estimator", "solver"), AROUND, ids=lambda each: type(each).__name__)
+def test_what_is_fitted_around_few_rows_gives_blas_one_thread(estimator, solver, rng, monkeypatch):
+    known = []
+
+    def noting(*args, **kwargs):
+        known.append(pools._ours)
+        return solver(*args, **kwargs)
+
+    for module in list(sys.modules.values()):
+        if vars(module).get(solver.__name__) is solver:
+            monkeypatch.setattr(module, solver.__name__, noting)
+    X = rng.normal(size=(30, 50))
+    y = rng.integers(0, 3, 30) if is_classifier(estimator) else rng.normal(size=30)
+    estimator.fit(X, X[:, :2] if isinstance(estimator, MultiOutputRegressor) else y)
+    assert known
+    assert None not in known
 
 
 def test_many_targets_and_unknown_rows_leave_blas_its_threads(monkeypatch):

@@ -183,7 +183,8 @@ class Models(Stack):
     def pick(self, candidate: int, split: int | None) -> dict[str, Any]:
         """Fitted attributes of one model; split None means the model of all rows."""
         if split is None:
-            return self.refit(self, candidate).pick(0, 0)
+            with threads_for_rows(*self.folds.sizes):
+                return self.refit(self, candidate).pick(0, 0)
         batch = self.folds.batch
         coef, intercept = (a[candidate, split, ...] for a in (self.coef, self.intercept))
         if isinstance(batch, SparseBatch):

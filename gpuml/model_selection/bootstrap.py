@@ -9,6 +9,7 @@ from sklearn.utils import Bunch, check_random_state
 
 from gpuml._arrays import HOST, to_host
 from gpuml._arrays.small_arrays import small_arrays
+from gpuml._arrays.threads import threads_of
 from gpuml._sklearn import (
     HasMethods,
     Interval,
@@ -160,7 +161,8 @@ def _from_sums(job: Job, n_resamples: int, seed: int) -> np.ndarray | None:
     for first in range(0, n_resamples, step):
         folds = resampled(batch, slice(first, min(first + step, n_resamples)), seed)
         try:
-            stack = each.fits.multifit(folds, each.group.varying)
+            with threads_of(each.fits, folds):
+                stack = each.fits.multifit(folds, each.group.varying)
         except NeedsAllRows:  # some resamples cannot be solved from moments
             return None
         sums = stack.residual_moments("test") if isinstance(stack, RegressionStack) else None

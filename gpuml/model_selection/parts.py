@@ -24,6 +24,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from gpuml._arrays import as_array, is_array, is_foreign, move, namespace, place_of, to_host
+from gpuml._arrays.threads import threads_of_fit
 from gpuml._inputs.validation import as_classes
 from gpuml._sklearn import _routing_enabled
 from gpuml.data import AnySplit, Split, UnfittableSplits, whole
@@ -342,16 +343,15 @@ def _columns(waiting):
     first = waiting[0]
     estimator, weight = first.estimator, first.params.get("sample_weight")
     targets = [each.y for each in waiting]
-    if is_classifier(estimator):
-        labels = [each.classes_ for each in waiting]
+    labels = [each.classes_ for each in waiting] if is_classifier(estimator) else []
+    if labels:
         pairs = zip(targets, labels, strict=True)
-        codes = [(np.asarray(y) == own[1]).astype(np.int8) for y, own in pairs]
-        found = estimator.multifit_columns(first.X, np.stack(codes, axis=1), weight)
-        for attributes, own in zip(found, labels, strict=True):
-            attributes["classes_"] = as_classes(own, estimator)
-    else:
-        xp = namespace(targets[0]) if is_array(targets[0]) else np
-        found = estimator.multifit_columns(first.X, xp.stack(targets, axis=1), weight)
+        targets = [(np.asarray(y) == own[1]).astype(np.int8) for y, own in pairs]
+    Y = (namespace(targets[0]) if is_array(targets[0]) else np).stack(targets, axis=1)
+    with threads_of_fit(estimator, first.X, Y):
+        found = estimator.multifit_columns(first.X, Y, weight)
+    for attributes, own in zip(found, labels, strict=False):  # of regressors there are none
+        attributes["classes_"] = as_classes(own, estimator)
     models = {
         id(each): estimator.multifit_model({}, attributes)
         for each, attributes in zip(waiting, found, strict=True)
