@@ -27,7 +27,7 @@ from gpuml.solvers._step_rules import (
     SURE_OVERSHOOT,
     is_noise,
 )
-from gpuml.solvers.lbfgs import Solved
+from gpuml.solvers.lbfgs import EPS, Solved
 from gpuml.solvers.loss_rows import THREADED_FROM_PRODUCTS, LossRows
 from gpuml.solvers.newton import (
     CPU_COPY_BYTES,
@@ -111,6 +111,7 @@ class _Steps:
         self.total = float(self.objective.total[0])
         self.factor: Any = None
         self.pairs: list[tuple[np.ndarray, np.ndarray, float]] = []
+        self.fitting = 1.0  # what the last step says of the size of the preconditioner
         n_rows, order = data.n_rows, start[0, 0].size
         rows = max(SAMPLE_ROWS * order, n_rows // FIRST_PART)
         self.exact: bool = newton or few_rows.are_few(data, start.shape)
@@ -204,7 +205,7 @@ class _Steps:
         for s, y, per in reversed(self.pairs):
             weights.append(per * (s @ d))
             d = d - weights[-1] * y
-        d = self.precondition(d)
+        d = self.fitting * self.precondition(d)
         for (s, y, per), weight in zip(self.pairs, reversed(weights), strict=True):
             d = d + (weight - per * (y @ d)) * s
         return -d, -float(g @ d)
@@ -212,8 +213,10 @@ class _Steps:
     def learn(self, s, y):
         """Keep a step and the change of the gradient along it."""
         product = float(s @ y)
-        if product > 0:
+        if product > 0 and not self.exact:
             self.pairs = [*self.pairs[1 - MEMORY :], (s, y, 1.0 / product)]
+            size = float(y @ self.precondition(y))
+            self.fitting = product / size if product > EPS * size > 0 else 1.0
 
     def goes_down(self, behind, slope, g, g_trial):
         """As steps of `lbfgs`: by the slope at the end, or the size of the gradient there."""
@@ -270,7 +273,7 @@ class _Steps:
                 return
             jitter = max(10 * jitter, LEAST_JITTER)
             own += jitter if info != 0 else 0.0
-        self.factor, self.pairs = (factor, scale), []
+        self.factor, self.pairs, self.fitting = (factor, scale), [], 1.0
 
     def hessian_of_all(self, W):
         """The Hessian (q, q) of all rows, if they are few and there is one vector."""
