@@ -16,7 +16,14 @@ NUMBERS = "fiub"
 CSR = (sparse.csr_matrix, sparse.csr_array)
 
 
-def check_csr(estimator: Any, X: Any, *, reset: bool, floats: bool = False) -> Any:
+def check_csr(
+    estimator: Any,
+    X: Any,
+    *,
+    reset: bool,
+    floats: bool = False,
+    formats: tuple[str, ...] = ("csr",),
+) -> Any:
     """Check sparse rows, and bring them to CSR.
 
     Parameters
@@ -29,6 +36,8 @@ def check_csr(estimator: Any, X: Any, *, reset: bool, floats: bool = False) -> A
         Whether `n_features_in_` is set (in `fit`) or checked.
     floats : bool, default=False
         Whether values other than float32 become float64; otherwise they stay what they are.
+    formats : tuple of str, default=("csr",)
+        Those that a matrix of SciPy may keep: to convert it takes longer than a product with it.
 
     Raises
     ------
@@ -40,7 +49,7 @@ def check_csr(estimator: Any, X: Any, *, reset: bool, floats: bool = False) -> A
             return X
         dtype = [np.float64, np.float32] if floats else "numeric"
         with naming_columns(estimator, X):
-            return validate_data(estimator, X, accept_sparse="csr", dtype=dtype, reset=reset)
+            return validate_data(estimator, X, accept_sparse=formats, dtype=dtype, reset=reset)
     return _check_cupyx(estimator, X, reset, floats)
 
 

@@ -69,7 +69,7 @@ def linear_response(estimator: Any, X: Any) -> Array:
     """``X coef_' + intercept_`` (n,) or (n, k) of rows that are checked here, where X is."""
     is_rows_sparse = is_sparse(X)
     if is_rows_sparse:
-        X = check_csr(estimator, X, reset=False, floats=True)
+        X = check_csr(estimator, X, reset=False, floats=True, formats=("csr", "csc", "coo"))
     else:
         X = check_predict(estimator, X)
     values = X.data if is_rows_sparse else X
