@@ -1,7 +1,7 @@
 """Naive Bayes with normal densities, on the device of the rows."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import islice
 from typing import Any
@@ -67,8 +67,8 @@ class GaussianNB(Incremental, sk.GaussianNB):
     Notes
     -----
     Negative weights raise an error. As in scikit-learn, `epsilon_` is computed from the rows of the
-    last call, without weights. `partial_fit` first subtracts the old `epsilon_` from the variances;
-    scikit-learn subtracts the new one.
+    last call, without weights. `partial_fit` subtracts it from the variances before it adds it:
+    after a call with rows that are all alike, whose `epsilon_` is 0, what was added before stays.
 
     References
     ----------
@@ -108,7 +108,9 @@ class GaussianNB(Incremental, sk.GaussianNB):
         if not first:
             with np.errstate(over="ignore", invalid="ignore"):
                 whole = sums.columns or sums.found.pooled()
-                sums = GaussianSums(_before(self, work_place(rows.X)).merged(sums.found), whole)
+                epsilon = self.var_smoothing * _largest(whole.variance)
+                before = _before(self, work_place(rows.X), epsilon)
+                sums = GaussianSums(_after(before, sums.found), whole)
         models = self._fitted([self], sums, place_of(rows.X), result_dtype(rows.X))
         self.__dict__.update(models.attributes(0))
 
@@ -251,14 +253,22 @@ def _checked_priors(priors: Any, n_classes: int) -> np.ndarray:
     return priors
 
 
-def _before(model: GaussianNB, place: Place) -> ClassMoments:
-    """The moments of earlier rows, from the attributes, in float64."""
+def _before(model: GaussianNB, place: Place, epsilon: float) -> ClassMoments:
+    """The moments of earlier rows, from the attributes, in float64; epsilon is added again later.
+
+    Where they are less than it, the sum with those of other rows still is not.
+    """
     xp = place.xp
     count, mean, variance = (
         xp.astype(move(a, place), xp.float64)
         for a in (model.class_count_, model.theta_, model.var_)
     )
-    variance = variance - float(model.epsilon_)
-    # float32 attributes may round the variance to less than was added to it.
-    variance = xp.where(variance > 0, variance, xp.zeros_like(variance))
-    return ClassMoments(count, mean, variance)
+    return ClassMoments(count, mean, variance - epsilon)
+
+
+def _after(before: ClassMoments, found: ClassMoments) -> ClassMoments:
+    """The moments of all rows so far; of classes without any, what they were."""
+    both = before.merged(found)
+    is_there = both.count[:, None] > 0
+    variance = namespace(both.count).where(is_there, both.variance, before.variance)
+    return replace(both, variance=variance)

@@ -194,9 +194,7 @@ def test_parts_in_turn_give_what_all_rows_give(library, rng, cls, weighted):
 @pytest.mark.parametrize("cls", CLASSES)
 def test_parts_in_turn_are_as_in_sklearn(rng, cls):
     X, y, w = rows(rng, cls)
-    # scikit-learn subtracts from old variances what it is going to add, not what it had added.
-    params = {"var_smoothing": 0.0} if cls is GaussianNB else {}
-    ours, other = cls(**params), theirs(cls)(**params)
+    ours, other = cls(), theirs(cls)()
     for part in (slice(0, 40), slice(40, N)):
         for model in (ours, other):
             model.partial_fit(X[part], y[part], np.arange(K), sample_weight=w[part])
@@ -369,15 +367,23 @@ def test_alpha_of_each_feature_of_features_that_are_there_or_not(library, rng):
         np.testing.assert_allclose(found, alone.feature_log_prob_, rtol=1e-12)
 
 
-def test_old_variances_lose_what_was_added_to_them(library, rng):
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3])
+def test_old_variances_keep_what_scikit_learn_keeps_of_what_was_added(library, rng, scale):
+    """Rows that are all alike add nothing, and take nothing: constant features of a class stay."""
     X, y, _ = rows(rng, GaussianNB)
-    small, large = X * 1e-6, X * 1e3
-    model = GaussianNB().partial_fit(library.asarray(small), library.asarray(y), np.arange(K))
-    model.partial_fit(library.asarray(large), library.asarray(y))
-    exact = GaussianNB(var_smoothing=0.0).fit(np.r_[small, large], np.r_[y, y])
-    epsilon = 1e-9 * large.var(axis=0).max()
-    assert float(model.epsilon_) == pytest.approx(epsilon)
-    np.testing.assert_allclose(library.to_numpy(model.var_), exact.var_ + epsilon, rtol=1e-12)
+    X[y == 1, 0] = 2.0
+    classes = np.arange(K + 1)  # one without any rows
+    parts = [(X[:60], y[:60]), (X[60:] * scale, y[60:]), (X[:1], y[:1])]
+    ours, other = GaussianNB(), sk.GaussianNB()
+    for some, labels in parts:
+        ours.partial_fit(library.asarray(some), library.asarray(labels), classes)
+        other.partial_fit(some, labels, classes)
+        assert float(ours.epsilon_) == pytest.approx(other.epsilon_)
+        np.testing.assert_allclose(library.to_numpy(ours.var_), other.var_, rtol=1e-9)
+    assert other.epsilon_ == 0
+    with np.errstate(divide="ignore"):
+        found = library.to_numpy(ours.predict(library.asarray(X)))
+        np.testing.assert_array_equal(found, other.predict(X))
 
 
 def test_unseen_category_is_an_error(library):
