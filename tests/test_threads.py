@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from sklearn.base import clone, is_classifier
+from sklearn.calibration import _sigmoid_calibration
 from threadpoolctl import threadpool_info
 
 from gpuml import (
@@ -28,6 +29,7 @@ from gpuml._arrays.threads import (
     ordered_map,
     threads_for_rows,
 )
+from gpuml.calibration import CalibratedClassifierCV
 from gpuml.ensemble import StackingRegressor
 from gpuml.gaussian_process import GaussianProcessRegressor
 from gpuml.kernel_ridge import KernelRidge
@@ -186,6 +188,7 @@ AROUND = [
     (OneVsRestClassifier(linear_model.LogisticRegression()), _turned),
     (MultiOutputRegressor(linear_model.Ridge()), row_kernel),
     (StackingRegressor([("ridge", linear_model.Ridge())]), row_kernel),
+    (CalibratedClassifierCV(linear_model.LogisticRegression(), cv=2), _sigmoid_calibration),
 ]
 
 

@@ -11,6 +11,7 @@ from sklearn.preprocessing import LabelEncoder
 from sklearn.utils.multiclass import check_classification_targets
 
 from gpuml._arrays import as_array, is_foreign
+from gpuml._arrays.threads import threads_of_fit
 from gpuml._persistence.travel import Travels
 from gpuml._sklearn import _fit_context, _num_samples, _routing_enabled
 from gpuml.metrics.own_scores import ScoredByAccuracy
@@ -145,7 +146,8 @@ class CalibratedClassifierCV(ScoredByAccuracy, Travels, sk.CalibratedClassifierC
         }
         weighted = {} if sample_weight is None else {"sample_weight": sample_weight}
         fit = sk.CalibratedClassifierCV.fit
-        run_around(self, fit, changes, numbers_of(X), y, **weighted, **fit_params)
+        with threads_of_fit(estimator, X, y):  # SciPy's L-BFGS-B would wait for BLAS's in each step
+            run_around(self, fit, changes, numbers_of(X), y, **weighted, **fit_params)
         if self.method == "temperature":
             self.classes_ = encoder.classes_
         for each in self.calibrated_classifiers_:

@@ -26,6 +26,8 @@ from gpuml.solvers.lasso import (
 from gpuml.solvers.working_set import is_wide, solve_wide, steepest_slope
 
 Advance = Callable[[int], None]
+# What a plan says of few rows of a GPU.
+IN_CPU_MEMORY = "paths of few rows are followed in CPU memory"
 
 
 def solve_sparse(
@@ -59,8 +61,8 @@ def solve_sparse(
         if models.described is not None and models.columns is None:
             one = solve_described(models.described, some, max_iter, all_rows=True)
         else:
-            # Start near the model of one split, if that is in CPU memory.
-            near = models.coef[candidate, 0, ...] if models.columns is None else None
+            # Start near the model of one split, if rows were followed in CPU memory.
+            near = to_host(models.coef[candidate, 0, ...]) if models.columns is None else None
             one = solve_wide(
                 whole(folds.batch),
                 some,
@@ -103,6 +105,7 @@ def solve_sparse(
         flat_coef=folds.batch.y.shape[1] == 1,
         described=described,
         columns=columns,
+        words="" if described is not None or folds.batch.work.is_host else IN_CPU_MEMORY,
     )
 
 

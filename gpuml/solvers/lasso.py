@@ -25,7 +25,17 @@ from typing import Any
 
 import numpy as np
 
-from gpuml._arrays import HOST, Array, device_of, is_numpy, move, namespace, place_of, to_host
+from gpuml._arrays import (
+    HOST,
+    Array,
+    Place,
+    device_of,
+    is_numpy,
+    move,
+    namespace,
+    place_of,
+    to_host,
+)
 from gpuml._arrays.ops import EPS, constant
 from gpuml._arrays.threads import threads_for_order
 from gpuml.data import Folds
@@ -168,9 +178,15 @@ def _solve_nearby(total, penalties, max_iter, start, splits):
     if place.is_host or total.n_features > MOST_FEATURES_HERE:
         return _solve_parts(total, penalties, max_iter, start, splits)
     start = None if start is None else to_host(start)
-    models = _solve_parts(total.to(HOST), penalties, max_iter, start, splits)
-    arrays = ("coef", "intercept", "gap", "y_square", "violation")
-    return replace(models, **{name: move(getattr(models, name), place) for name in arrays})
+    return at_place(_solve_parts(total.to(HOST), penalties, max_iter, start, splits), place)
+
+
+def at_place(models: SparseModels, place: Place) -> SparseModels:
+    """Models in CPU memory with their arrays moved to a place."""
+    names = ("coef", "intercept", "gap", "y_square", "violation")
+    # PyTorch takes no arrays that cannot be written.
+    arrays = {name: np.require(getattr(models, name), requirements="W") for name in names}
+    return replace(models, **{name: move(array, place) for name, array in arrays.items()})
 
 
 def _splits_at_once(described):

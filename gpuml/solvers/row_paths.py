@@ -1,28 +1,40 @@
 """Sparse models of more features than rows, on a CPU: moments of features that matter, from rows.
 
+Few rows of a GPU are brought to the CPU: a path is one change of signs after the other, which takes
+launches there and no longer than a product here.
+
 Second moments of many features are more numbers than a few rows of them, and most are never needed.
 Each split has a copy of its training rows, centred, that `solvers.sparse_paths` takes slopes of all
 features from, and moments of those that have coefficients or may get some.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from operator import itemgetter
 
 import numpy as np
 
-from gpuml._arrays import HOST, is_numpy
+from gpuml._arrays import HOST, is_numpy, move
 from gpuml._arrays.ops import EPS
 from gpuml._arrays.threads import blas_threads, may_limit_blas, one_blas_thread, ordered_map
 from gpuml.data import Batch, Folds, Rows, count_rows, take
 from gpuml.solvers._path_sources import OfRows
 from gpuml.solvers._result import Path, in_order, joined
-from gpuml.solvers.lasso import VIOLATION, Penalties, SparseModels, Standard, models_of
+from gpuml.solvers.lasso import (
+    MOST_FEATURES_HERE,
+    VIOLATION,
+    Penalties,
+    SparseModels,
+    Standard,
+    models_of,
+)
 from gpuml.solvers.sparse_paths import follow
 
 # Copies of training rows that threads may have at a time.
 COPIES_BYTES = 2**28
+# Numbers of few rows of a GPU: as many as second moments that are followed in CPU memory.
+MOST_FROM_GPU = MOST_FEATURES_HERE**2
 # A mean that is so small against the spread about it: what its square does to that is rounding.
 ROOT_EPS = 1e-9
 
@@ -30,6 +42,15 @@ ROOT_EPS = 1e-9
 def may_follow(batch: Batch) -> bool:
     """Whether rows are in this process and on a CPU, where single coordinates are fast."""
     return not batch.is_divided and is_numpy(batch.X) and batch.work.kind == "numpy"
+
+
+def near(batch: Batch) -> Batch:
+    """The batch in CPU memory if its rows are so few that they are followed there."""
+    few = batch.n_rows < batch.n_features and batch.n_rows * batch.n_features <= MOST_FROM_GPU
+    if batch.is_divided or not few or type(batch) is not Batch:
+        return batch
+    arrays = {name: move(getattr(batch, name), HOST) for name in ("X", "y", "weight")}
+    return replace(batch, **arrays, work=HOST)
 
 
 def solve_rows(

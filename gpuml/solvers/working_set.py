@@ -1,10 +1,10 @@
 """Sparse models of more features than moments are kept for: a working set of columns.
 
-On a CPU, `solvers.row_paths` solves the problem from the rows. Elsewhere, and without an l1 part,
-it is solved from the moments of some columns. Features outside whose optimality condition
-``|x_j' r| / W <= l1`` the residuals r violate join them, the worst first, until there is none:
-then the models are those of all features [1]_. Each round reads the rows twice: for the slopes of
-all features, all models at once in one product, and for the moments of the columns.
+On a CPU, and of few rows, `solvers.row_paths` solves the problem from the rows. Elsewhere, and
+without an l1 part, it is solved from the moments of some columns. Features outside whose optimality
+condition ``|x_j' r| / W <= l1`` the residuals r violate join them, the worst first, until there is
+none: then the models are those of all features [1]_. Each round reads the rows twice: for the
+slopes of all features, all models at once in one product, and for the moments of the columns.
 
 References
 ----------
@@ -23,8 +23,14 @@ from gpuml.data import Batch, Folds, Partition, count_rows
 from gpuml.solvers._blocks import Blocks, sum_blocks
 from gpuml.solvers._path_sources import MOST_COLUMNS, too_many
 from gpuml.solvers.described import Described
-from gpuml.solvers.lasso import Penalties, SparseModels, describe_columns, solve_described
-from gpuml.solvers.row_paths import may_follow, solve_rows
+from gpuml.solvers.lasso import (
+    Penalties,
+    SparseModels,
+    at_place,
+    describe_columns,
+    solve_described,
+)
+from gpuml.solvers.row_paths import may_follow, near, solve_rows
 from gpuml.solvers.shifts import atom_shifts, mean_shift
 
 # With fewer rows than features, a working set costs less than all moments from here on, and from
@@ -88,10 +94,11 @@ def solve_wide(
     MemoryError
         If more than `MOST_COLUMNS` features have coefficients.
     """
-    if may_follow(folds.batch):
-        models = solve_rows(folds, penalties, max_iter, start, advance=advance)
+    here = replace(folds, batch=near(folds.batch))
+    if may_follow(here.batch):
+        models = solve_rows(here, penalties, max_iter, start, advance=advance)
         if models is not None:
-            return WideFit(models, None, None, folds.n_splits)
+            return WideFit(at_place(models, folds.batch.work), None, None, folds.n_splits)
     rows = _Rows(folds, penalties, block_bytes, advance)
     p = folds.batch.n_features
     if columns is None and start is not None:

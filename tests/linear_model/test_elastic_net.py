@@ -12,7 +12,10 @@ from sklearn.model_selection import GridSearchCV as TheirSearch
 
 import gpuml
 from gpuml.linear_model import ElasticNet, Lasso, MultiTaskElasticNet, MultiTaskLasso
+from gpuml.linear_model._lasso import IN_CPU_MEMORY
 from gpuml.model_selection import GridSearchCV
+from gpuml.solvers import row_paths
+from gpuml.solvers.row_paths import MOST_FROM_GPU
 from gpuml.testing import LAW_RTOL, RTOL
 
 EXACT = {"tol": 1e-12, "max_iter": 1_000_000}
@@ -168,7 +171,9 @@ def test_alpha_zero_is_least_squares(library, rng):
 
 @pytest.mark.each
 @pytest.mark.parametrize("fit_intercept", [True, False])
-def test_many_features_need_a_working_set(library, rng, fit_intercept):
+@pytest.mark.parametrize("most", [0, MOST_FROM_GPU], ids=["there", "in CPU memory"])
+def test_many_features_need_a_working_set(library, rng, fit_intercept, most, monkeypatch):
+    monkeypatch.setattr(row_paths, "MOST_FROM_GPU", most)
     X, y, w = problem(rng, n=200, p=6000, mean=1.0)
     y = X[:, :5] @ rng.normal(size=5) + rng.normal(size=200)
     for ours, theirs in (
@@ -181,6 +186,20 @@ def test_many_features_need_a_working_set(library, rng, fit_intercept):
         theirs.fit(X, y, w)
         np.testing.assert_allclose(coef, theirs.coef_, atol=1e-6)
         np.testing.assert_allclose(intercept, theirs.intercept_, atol=1e-6)
+
+
+def test_plans_say_that_few_rows_of_a_device_are_followed_in_cpu_memory(rng):
+    strict = pytest.importorskip("array_api_strict")
+    device = strict.Device("device1")
+    X, y, _ = problem(rng, n=30, p=1100)
+    found = GridSearchCV(Lasso(), {"alpha": [0.1, 0.5]}, cv=2)
+    found.fit(strict.asarray(X, device=device), strict.asarray(y, device=device))
+    assert IN_CPU_MEMORY in str(found.plan_)
+    assert found.best_estimator_.coef_.device == device
+    expected = GridSearchCV(Lasso(), {"alpha": [0.1, 0.5]}, cv=2).fit(X, y)
+    assert IN_CPU_MEMORY not in str(expected.plan_)
+    scores = (each.cv_results_["mean_test_score"] for each in (found, expected))
+    np.testing.assert_allclose(*scores, rtol=1e-12)
 
 
 GRID = {"alpha": [0.5, 0.01, 0.1], "l1_ratio": [0.5, 1.0, 0.2], "fit_intercept": [True, False]}
