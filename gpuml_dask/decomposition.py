@@ -124,9 +124,10 @@ def _update(state, rows, batch, least, settings: Mapping[str, Any], filters):
     (last, before), rows = state, rows.rows() if isinstance(rows, Chunk) else rows
     model = bare(last)
     model.__dict__.update(vars(last))
-    size = max(1, len(rows) if batch is None else batch)
+    n, dense = rows.shape[0], batch is not None and hasattr(rows, "toarray")  # as on one device
+    size = max(1, n if batch is None else batch)
     with config_context(**settings), recorded(filters) as found:
-        for some in gen_batches(len(rows), size, min_batch_size=least):
-            model.partial_fit(rows[some, ...])
+        for some in gen_batches(n, size, min_batch_size=least):
+            model.partial_fit(rows[some, ...].toarray() if dense else rows[some, ...])
     model.__dict__.update(moved(vars(model), HOST))
     return model, [*before, *found]

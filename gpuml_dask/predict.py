@@ -4,6 +4,7 @@ Any fitted model with scikit-learn's methods will do, of gpuml, scikit-learn, cu
 """
 
 import pickle
+import warnings
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from functools import partial
@@ -20,11 +21,12 @@ from dask.base import tokenize
 from dask.dataframe.dispatch import meta_nonempty
 from sklearn.utils.validation import check_is_fitted
 
+from gpuml._sklearn import _num_samples
 from gpuml.metrics.blocks import MisalignedError, block_score
 from gpuml_dask._dask import array_of, lowered, meta_of, with_meta
 from gpuml_dask.client import current_client
 from gpuml_dask.rows.lazy import as_collection, client_of, lives_on_workers
-from gpuml_dask.rows.placement import place
+from gpuml_dask.rows.placement import Placed, place
 from gpuml_dask.scores import score_blocks
 from gpuml_dask.sums.divided import repeated
 
@@ -51,7 +53,8 @@ def predict(model: Any, X: Any) -> Any:
     X : dask array, dask dataframe or local rows, of shape (n_samples, n_features)
         Blocks may be NumPy, CuPy, sparse, pandas or cuDF, of known or unknown length. Chunks of
         columns are joined. X may also be a future or `Delayed` object, a list of one per block, or
-        a handle of `gpuml_dask.place`. Local rows are passed to the model as they are.
+        a handle of `gpuml_dask.place`. Local rows are passed to the model as they are. For models
+        of texts and labels, such as vectorizers, X is an array or a series of shape (n_samples,).
 
     Returns
     -------
@@ -126,8 +129,6 @@ OF_A_PCA = """\
 >>> from gpuml.decomposition import PCA
 >>> step = PCA(1).fit(X)
 """
-
-
 PROBABILITIES = "As for `predict`; columns are one chunk."
 
 
@@ -247,7 +248,8 @@ def score(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> float
     known.check(y, sample_weight)
     client = client_of(X, y, sample_weight)
     with client.as_current() if client is not None else nullcontext():
-        said = _said(model, known.method, X)
+        said = by_block(model, known.method, X)
+        said = said if lives_on_workers(said) else da.from_array(_as_array(said), chunks=-1)
         try:
             return score_blocks(known, said, y, sample_weight)
         except MisalignedError:
@@ -261,11 +263,6 @@ def score(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> float
             return repeated(table, lambda: score_blocks(known, as_collection(table.X), *placed))
 
 
-def _said(model, method, X):
-    said = by_block(model, method, X)
-    return said if lives_on_workers(said) else da.from_array(_as_array(said), chunks=-1)
-
-
 # ---------------------------------------------------------------- blocks
 
 
@@ -274,13 +271,16 @@ def by_block(model: Any, method: str, X: Any) -> Any:
     if not lives_on_workers(X):
         return getattr(model, method)(X)
     check_is_fitted(model)
-    width = _width_of_rows(model, method)
+    width, given = _width_of_rows(model, method), X
     X = as_collection(X, np.nan if width is None else width)
     if not isinstance(X, da.Array | dd.DataFrame | dd.Series):
         raise TypeError(f"{type(X).__name__} has no rows; pass a dask array or a dask dataframe.")
     getattr(model, method)  # as scikit-learn: AttributeError, with the reason
     _check_features(model, X, width)
-    meta = _result_of_a_row(model, method, X)
+    with warnings.catch_warnings():
+        if X is not given and not (isinstance(given, Placed) and given.rows.facts.columns is None):
+            warnings.simplefilter("ignore")  # of names of columns, which only the workers know
+        meta = _result_of_a_row(model, method, X)
     words = f"{method}-{type(model).__name__}".lower().replace("_", "-")
     # One node of the graph, on which the blocks depend: workers get it from each other. Bytes,
     # because Dask waits for ever for a worker that cannot import what a message holds; here that
@@ -294,12 +294,12 @@ def by_block(model: Any, method: str, X: Any) -> Any:
 
 
 def _map_array(X, words, model, method, meta):
-    X = lowered(X.rechunk({1: -1}) if X.numblocks[1] > 1 else X)
+    X = lowered(X.rechunk({1: -1}) if X.ndim > 1 and X.numblocks[1] > 1 else X)
     tail = meta.shape[1:]
     name = f"{words}-{tokenize(X.name, model.key, method, meta.dtype, tail)}"
     function = partial(_of_block, method=method, empty=meta)
     tasks = {
-        (name, i, *(0 for _ in tail)): (function, (X.name, i, 0), model.key)
+        (name, i, *(0 for _ in tail)): (function, (X.name, i, 0)[: 1 + X.ndim], model.key)
         for i in range(X.numblocks[0])
     }
     return array_of(name, tasks, (X.chunks[0], *((n,) for n in tail)), meta, [X, model])
@@ -307,7 +307,7 @@ def _map_array(X, words, model, method, meta):
 
 def _of_block(block, model, method, empty):
     # Filters leave blocks without rows, which scikit-learn refuses.
-    if block.shape[0] == 0:
+    if _num_samples(block) == 0:  # a list, if a delayed object is one
         return empty
     result = _as_array(getattr(model, method)(block))
     # Of blocks without unknown or rare categories, encoders return no objects.
@@ -336,12 +336,12 @@ def _width_of_rows(model, method):
 
 def _check_features(model, X, expected):
     """Raise the errors of scikit-learn's kind that need no values."""
-    if X.ndim != 2:
+    if X.ndim != 2 and (X.ndim != 1 or expected is not None):  # texts and labels have no features
         raise ValueError(
             f"Expected 2D array, got {X.ndim}D array instead. Reshape your data using "
             "X.reshape(-1, 1) or X[:, None] if it has a single feature."
         )
-    found = X.shape[1]
+    found = X.shape[-1]
     if expected is None or found != found or found == expected:  # NaN: not known
         return
     raise ValueError(
@@ -354,7 +354,9 @@ def _result_of_a_row(model, method, X):
     """An empty array of the kind that the model returns for blocks of X."""
     inverted, call = method == "inverse_transform", getattr(model, method)
     try:
-        known = None if inverted else getattr(model, "categories_", None)
+        # What encoders know: of rows of labels, the labels.
+        name = "classes_" if X.ndim == 1 and method == "transform" else "categories_"
+        known = None if inverted else getattr(model, name, None)
         row = _made_up_row(known, X, _width_of_rows(model, method))
         with np.errstate(all="ignore"):
             if inverted:  # zeros are the codes of a category, or of none
@@ -373,6 +375,8 @@ def _result_of_a_row(model, method, X):
 
 
 def _made_up_row(known, X, n_features):
+    if X.ndim == 1 and (known is not None or X.dtype.kind in "OUT"):
+        return np.asarray(["text"], dtype=object) if known is None else known[:1]
     if not isinstance(X, da.Array):
         row = meta_nonempty(meta_of(X))[:1]
         for j, categories in enumerate(known or ()):  # encoders refuse others
@@ -381,10 +385,10 @@ def _made_up_row(known, X, n_features):
     meta = meta_from_array(X)
     if known is not None and array_api_compat.is_numpy_array(meta):
         return np.asarray([[categories[0] for categories in known]], dtype=meta.dtype)
-    width = X.shape[1] if X.shape[1] == X.shape[1] else n_features
+    width = X.shape[-1] if X.shape[-1] == X.shape[-1] else n_features
     if hasattr(meta, "tocsr"):
         return type(meta)(np.ones((1, width), dtype=meta.dtype))
-    return np.ones_like(meta, shape=(1, width))
+    return np.ones_like(meta, shape=(1, width)[: X.ndim])
 
 
 def _guess(model, method, X):

@@ -44,11 +44,9 @@ def share_settings(client: Client | None = None, **changes) -> None:
     Raises
     ------
     TypeError, ValueError
-        If `gpuml.set_config` does not accept a setting or its value, or `client` is not a client.
+        If `gpuml.set_config` rejects a setting or its value, or `client` is no client or missing.
     ClusterError
         If the client is closed.
-    ValueError
-        If there is no client.
 
     Notes
     -----

@@ -4,12 +4,10 @@ R2, D2 and accuracy are sums. For each block of a regression, that is how many r
 weight, and per output the weighted mean of the targets, their sum of squares about it and that of
 the residuals. Two such records make one (Chan, Golub and LeVeque 1983), so that nothing cancels
 where targets are large. Deviances take the place of squares for generalised linear models: they
-add up the same way, being Bregman divergences.
-
-Scores of densities and of centres, which take no targets, are sums over rows. Others are those of a
-search with `scoring`. Means over rows are sums too. Metrics of labels
-are of pairs of a true and a predicted label, each with its weight. All others are of the targets
-and what the model says of each row, which come to one place; the rows themselves do not.
+add up the same way, being Bregman divergences. Scores of densities and of centres, which take no
+targets, are sums over rows. Others are metrics of `scoring`. Means over rows are sums too. Metrics
+of labels are of pairs of a true and a predicted label, each with its weight. All others are of the
+targets and what the model says of each row, which come to one place; the rows themselves do not.
 """
 
 import warnings
@@ -100,33 +98,46 @@ def block_score(model: Any) -> BlockScore:
     ------
     ValueError
         If it needs the rows: it is none of R2, D2, accuracy, a density's and that of centres, nor a
-        metric of a search's `scoring` that takes targets and predictions.
+        metric of `scoring` that takes targets and predictions.
     """
     found = _known_score(_scored_by(model))
     if found is None:
         raise ValueError(
             f"The score of {type(_scored_by(model)).__name__} cannot be computed block by block. "
             "R2, accuracy, D2 of gpuml's models, and a metric of targets and predictions as "
-            "scoring= of a search can. Compute other scores from predict(model, X), or call "
-            "model.score with rows in memory."
+            "scoring= can. Compute other scores from predict(model, X), or call model.score with "
+            "rows in memory."
         )
     return found
 
 
 def scores_blocks(model: Any) -> bool:
-    """Whether `block_score` knows the score of a fitted model, a pipeline or a search."""
+    """Whether `block_score` knows the score of a fitted model."""
     return _known_score(_scored_by(model)) is not None
 
 
 def _scored_by(model):
-    while getattr(model, "scoring", None) is None and _inner(model) is not None:
+    while _metric_of(model) is None and _inner(model) is not None:
         model = _inner(model)
     return model
 
 
+def _metric_of(model):
+    """The scorer of `scoring` where ``model.score`` uses it; else None, for R2 and the like."""
+    searched = hasattr(model, "best_estimator_") and getattr(model, "scoring", None) is not None
+    scorer = model.scorer_ if searched else None
+    if isinstance(scorer, dict):
+        return scorer.get(model.refit, scorer)
+    # Others, such as RidgeCV, have `scoring` for their own choices, and another `score`.
+    if hasattr(model, "_get_scorer") and batch_scorer(_PassthroughScorer(model)) is None:
+        scorer = model._get_scorer()
+    return None if isinstance(scorer, _PassthroughScorer) else scorer
+
+
 def _known_score(scored):
-    if getattr(scored, "scoring", None) is not None:
-        return _by_scorer(scored) if hasattr(scored, "best_estimator_") else None
+    scorer = _metric_of(scored)
+    if scorer is not None:
+        return _by_scorer(scorer, getattr(scored, "best_estimator_", scored))
     own = batch_scorer(_PassthroughScorer(scored))
     ours = type(scored).__module__.split(".")[0] in OURS_AND_CUML
     if (of_rows := _of_rows(scored)) is not None:
@@ -151,7 +162,8 @@ def _of_rows(scored):
     nearest = is_clusterer(scored) and hasattr(scored, "cluster_centers_")
     method, kind = "transform" if nearest else "score_samples", type(scored)
     parts = [getattr(kind, name, None) for name in ("score", method)]
-    if not all(_is_known(part) for part in parts):
+    known = (*OURS_AND_CUML, "sklearn")
+    if not all(getattr(part, "__module__", "").split(".")[0] in known for part in parts):
         return None
     summed = nearest or any(base.__name__ == "KernelDensity" for base in kind.__mro__)
     return BlockScore(
@@ -164,19 +176,12 @@ def _of_rows(scored):
     )
 
 
-def _is_known(function):
-    return getattr(function, "__module__", "").split(".")[0] in (*OURS_AND_CUML, "sklearn")
-
-
 def _of_moments(sums, divergence, finish):
     return BlockScore(sums, partial(reduce, partial(_both, divergence=divergence)), finish)
 
 
-def _by_scorer(search):
-    """The score of a search with `scoring`; None where its scorer reads the rows."""
-    scorer, model = search.scorer_, search.best_estimator_
-    if isinstance(scorer, dict):
-        scorer = scorer.get(search.refit) if isinstance(search.refit, str) else None
+def _by_scorer(scorer, model):
+    """The score of a model by the metric of a scorer; None where that reads the rows."""
     # Another subclass may do something else with the rows.
     ours = type(scorer).__module__ in (_Scorer.__module__, batch_scorer.__module__)
     if not (isinstance(scorer, _Scorer) and ours):

@@ -14,6 +14,7 @@ from typing import Any
 import cloudpickle
 from distributed import Client, Future
 
+from gpuml._sklearn import _num_samples
 from gpuml.model_selection.candidates import Step
 from gpuml.model_selection.one_by_one import Fold, failed_scores, rows_of
 from gpuml.model_selection.residence import configured
@@ -310,7 +311,7 @@ def training_part(lesson: Lesson, names: Sequence[str], recipe: Recipe, *chunks:
     """A fold of the training rows of a chunk, and of nothing held out."""
     rows, _ = recipe.parts()
     part = {n: rows_of(c, rows, shared=True) for n, c in zip(names, chunks, strict=True)}
-    params = _filled(lesson.task.fit_params, part)
+    params = {name: filled(value, part) for name, value in lesson.task.fit_params.items()}
     return Fold(part["X"], part.get("y"), None, None, params, {}, {}, 0)
 
 
@@ -323,8 +324,8 @@ def join_held_out(lesson: Lesson, names: Sequence[str], *parts: Sequence[Any]) -
     """A fold of held-out rows, and of nothing to train on."""
     columns = [joining.join(*some) for some in zip(*parts, strict=True)]
     part = dict(zip(names, columns, strict=True))
-    params = _filled(lesson.task.score_params, part)
-    return Fold(None, None, part["X"], part.get("y"), {}, {}, params, len(part["X"]))
+    params = {name: filled(value, part) for name, value in lesson.task.score_params.items()}
+    return Fold(None, None, part["X"], part.get("y"), {}, {}, params, _num_samples(part["X"]))
 
 
 def learn_calls(
@@ -348,7 +349,3 @@ def learn_calls(
 
 def model_of(learnt: Learnt, held_out: Fold, lesson: Lesson) -> Any:
     return learnt.model
-
-
-def _filled(params, part):
-    return {name: filled(value, part) for name, value in params.items()}

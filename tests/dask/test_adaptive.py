@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 import sklearn.experimental.enable_halving_search_cv  # noqa: F401
 from distributed import Client, LocalCluster
+from scipy import sparse
 from scipy.stats import loguniform, uniform
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.ensemble import HistGradientBoostingRegressor
@@ -177,6 +178,8 @@ KINDS = {
         dd.from_pandas(pd.DataFrame(X, columns=list("abcdef")), npartitions=4, sort=False),
         dd.from_pandas(pd.Series(y), npartitions=4, sort=False),
     ),
+    "sparse": lambda X, y: (da.from_array(X, chunks=(CHUNK, -1)).map_blocks(sparse.csr_array), y),
+    "sparse here": lambda X, y: (sparse.csr_array(X), y),
 }  # fmt: skip
 
 
@@ -186,8 +189,8 @@ def test_models_learn_as_on_one_device(client, rows, kind):
     X, _, labels = rows
     settings = {"max_iter": 9, "random_state": 0}
     expected = one_device.HyperbandSearchCV(SGDClassifier(), DRAWS, chunk_size=CHUNK, **settings)
-    expected.fit(X, labels)
-    chunk_size = CHUNK if kind == "array" else None
+    expected.fit(sparse.csr_array(X) if "sparse" in kind else X, labels)
+    chunk_size = CHUNK if kind in ("array", "sparse here") else None
     search = HyperbandSearchCV(
         SGDClassifier(), DRAWS, chunk_size=chunk_size, client=client, **settings
     ).fit(*KINDS[kind](X, labels))

@@ -10,6 +10,7 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.datasets import make_classification, make_regression
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -332,6 +333,15 @@ def test_batches_are_those_of_one_device_wherever_chunks_end(client, regression,
     X, _ = regression
     model = IncrementalPCA(3, batch_size=99).fit(in_chunks(X, sizes))
     assert_same(model, gpuml.decomposition.IncrementalPCA(3, batch_size=99).fit(X))
+
+
+def test_batches_of_sparse_rows_are_made_dense_one_at_a_time(client, regression):
+    X = sparse.csr_matrix(np.where(regression[0] > 0, regression[0], 0.0))
+    rows = in_chunks(X.toarray(), (200, 150, 250)).map_blocks(sparse.csr_matrix)
+    model = IncrementalPCA(3, batch_size=99)
+    assert_same(model.fit(rows), gpuml.decomposition.IncrementalPCA(3, batch_size=99).fit(X))
+    with pytest.raises(TypeError, match=r"partial_fit does not support sparse input"):
+        model.partial_fit(rows)
 
 
 def test_chunks_update_components(client, regression):

@@ -1,6 +1,7 @@
 """Fitted models over rows in blocks give what they give to all rows at once."""
 
 import sys
+import warnings
 from types import ModuleType
 
 import cloudpickle
@@ -15,20 +16,32 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.cluster import KMeans
 from sklearn.compose import make_column_transformer
 from sklearn.decomposition import PCA as SklearnPCA
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.exceptions import NotFittedError, UndefinedMetricWarning
+from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfTransformer
+from sklearn.feature_selection import RFECV
+from sklearn.isotonic import IsotonicRegression
 from sklearn.linear_model import LinearRegression, PoissonRegressor
 from sklearn.linear_model import LogisticRegression as SklearnLogistic
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, TunedThresholdClassifierCV
 from sklearn.neighbors import KernelDensity, KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
+from sklearn.preprocessing import FunctionTransformer, LabelBinarizer, LabelEncoder, OneHotEncoder
 
 from gpuml.decomposition import PCA
-from gpuml.linear_model import LogisticRegression, Ridge, TweedieRegressor
+from gpuml.linear_model import (
+    LogisticRegression,
+    LogisticRegressionCV,
+    Ridge,
+    RidgeCV,
+    TweedieRegressor,
+)
 from gpuml.linear_model import PoissonRegressor as OurPoisson
 from gpuml.preprocessing import StandardScaler
 from gpuml_dask import predict as blockwise
 from gpuml_dask.decomposition import PCA as DaskPCA
+from gpuml_dask.model_selection import GridSearchCV as DaskSearch
+from gpuml_dask.rows.placement import place
 
 ROWS = (7, 1, 12, 20)
 
@@ -256,7 +269,90 @@ def test_results_are_foretold_without_a_row(method, n_classes):
     np.testing.assert_array_equal(found.compute(), expected)
 
 
+# ---------------------------------------------------------------- rows without features
+
+TEXTS = ["one text", "another text", "no words of the others", "one of the others"] * 5
+OF_TEXTS = {
+    "series": lambda: dd.from_pandas(pd.Series(TEXTS), npartitions=3),
+    "series of objects": lambda: dd.from_pandas(pd.Series(TEXTS), npartitions=3).astype(object),
+    "strings": lambda: da.from_array(np.asarray(TEXTS), chunks=7),
+    "objects": lambda: da.from_array(np.asarray(TEXTS, dtype=object), chunks=7),
+    "delayed lists": lambda: [dask.delayed(TEXTS[:9]), dask.delayed(TEXTS[9:])],
+}
+
+
+@pytest.mark.parametrize("kind", OF_TEXTS)
+def test_texts_are_rows(kind):
+    X, y = OF_TEXTS[kind](), np.arange(20) % 2
+    model = make_pipeline(HashingVectorizer(n_features=32), TfidfTransformer(), SklearnLogistic())
+    model.fit(TEXTS, y)
+    for method in ("predict", "predict_proba"):
+        found = getattr(blockwise, method)(model, X)
+        expected = getattr(model, method)(TEXTS)
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found.compute(), expected)
+    targets = y if kind in ("strings", "objects") else [dask.delayed(y)[:9], dask.delayed(y)[9:]]
+    targets = dd.from_pandas(pd.Series(y), npartitions=3) if "series" in kind else targets
+    assert blockwise.score(model, X, targets) == model.score(TEXTS, y)
+
+
+@pytest.mark.parametrize("step", [CountVectorizer(), HashingVectorizer(n_features=32)], ids=repr)
+@pytest.mark.parametrize("kind", [kind for kind in OF_TEXTS if "delayed" not in kind])
+def test_vectorizers_make_sparse_blocks_of_texts(kind, step):
+    expected = step.fit(TEXTS).transform(TEXTS)
+    found = blockwise.transform(step, OF_TEXTS[kind]())
+    assert (type(found._meta), found.dtype) == (type(expected), expected.dtype)
+    assert found.shape[1] == expected.shape[1]
+    np.testing.assert_array_equal(found.compute().toarray(), expected.toarray())
+
+
+def test_a_search_over_texts_predicts_and_scores_them():
+    X, y = OF_TEXTS["series"](), dd.from_pandas(pd.Series(np.arange(20) % 2), npartitions=3)
+    model = make_pipeline(HashingVectorizer(n_features=32), SklearnLogistic())
+    search = DaskSearch(model, {"logisticregression__C": [0.1, 1]}, cv=2, scheduler="sync")
+    search.fit(X, y)
+    assert isinstance(search.predict(X), da.Array)
+    np.testing.assert_array_equal(search.predict(X), search.predict(TEXTS))
+    assert search.score(X, y) == search.score(TEXTS, y.compute())
+
+
+@pytest.mark.parametrize("labels", [[6, 1, 2, 2], list("baac")], ids=["numbers", "strings"])
+@pytest.mark.parametrize("encoder", [LabelEncoder(), LabelBinarizer()], ids=repr)
+def test_labels_are_encoded_where_they_are(encoder, labels):
+    y = np.asarray(labels * 5)
+    expected = encoder.fit(y).transform(y)
+    frame = pd.Series(y, dtype="category")
+    for there in (da.from_array(y, chunks=7), dd.from_pandas(frame, npartitions=2)):
+        found = blockwise.transform(encoder, there)
+        assert (found.dtype, found.shape[1:]) == (expected.dtype, expected.shape[1:])
+        np.testing.assert_array_equal(found.compute(), expected)
+        back = blockwise.inverse_transform(encoder, found)
+        assert back.dtype == y.dtype
+        np.testing.assert_array_equal(back.compute(), y)
+
+
+def test_a_regressor_of_one_variable_takes_an_array_or_a_series(rng):
+    x = rng.random(20)
+    model = IsotonicRegression().fit(x, x**2)
+    for there in (da.from_array(x, chunks=7), dd.from_pandas(pd.Series(x), npartitions=2)):
+        np.testing.assert_array_equal(blockwise.predict(model, there), model.predict(x))
+
+
 # ---------------------------------------------------------------- at the door
+
+
+def test_names_of_columns_that_only_workers_know_are_no_warning(client, rows):
+    X = pd.DataFrame(rows[0], columns=list("abcde"))
+    model, lazy = Ridge().fit(X, rows[1]), dd.from_pandas(X, npartitions=2)
+    with warnings.catch_warnings(record=True) as caught, place(lazy) as table:
+        warnings.simplefilter("always")
+        for there in (dask.delayed(X), lazy.to_delayed(), table.X):
+            blockwise.predict(model, there)
+    assert [str(w.message) for w in caught] == []
+    with pytest.warns(UserWarning, match="X does not have valid feature names"):
+        blockwise.predict(model, in_blocks(rows[0]))
+    with place(in_blocks(rows[0])) as table, pytest.warns(UserWarning, match="valid feature names"):
+        blockwise.predict(model, table.X)
 
 
 def test_errors_come_before_anything_is_computed(rows):
@@ -395,6 +491,29 @@ def test_scores_that_are_not_sums_over_blocks(rows):
     with pytest.raises(ValueError, match="GridSearchCV cannot be computed block by block"):
         blockwise.score(search, in_blocks(X), in_blocks(label))
     assert blockwise.score(search.best_estimator_, in_blocks(X), in_blocks(label)) > 0
+
+
+FEW = {"Cs": 2, "l1_ratios": (0,), "use_legacy_attributes": False}
+
+
+@pytest.mark.parametrize(
+    ("model", "kind"),
+    [
+        (HistGradientBoostingClassifier(max_iter=2, scoring="loss"), "label"),
+        (TunedThresholdClassifierCV(LogisticRegression(), scoring="f1"), "binary"),
+        (RidgeCV(scoring="neg_mean_absolute_error"), "number"),
+        (LogisticRegressionCV(**FEW, scoring=None), "label"),
+        (LogisticRegressionCV(**FEW, scoring="neg_log_loss"), "label"),
+        (RFECV(LogisticRegression(), scoring="roc_auc", step=4, cv=2), "binary"),
+    ],
+    ids=lambda v: type(v).__name__ if isinstance(v, BaseEstimator) else v,
+)
+def test_score_uses_the_scoring_of_models_whose_own_does(rows, model, kind):
+    X, y, label = rows
+    y = {"number": y, "label": label, "binary": (label == "yes").astype(int)}[kind]
+    model = make_pipeline(StandardScaler(), model).fit(X, y)
+    found = blockwise.score(model, in_blocks(X), in_blocks(y))
+    assert found == pytest.approx(model.score(X, y), rel=1e-10)
 
 
 def test_rows_and_targets_that_do_not_belong_together(rows):
