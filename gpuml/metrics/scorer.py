@@ -265,7 +265,9 @@ def _own_score(estimator):
 
 
 def _owner(kind, name):
-    return next((base for base in kind.__mro__ if name in vars(base)), None)
+    """The class that defines a member, other than for rows on the workers of gpuml_dask."""
+    here = (base for base in kind.__mro__ if not base.__module__.startswith("gpuml_dask."))
+    return next((base for base in here if name in vars(base)), None)
 
 
 # ---------------------------------------------------------------- estimators on devices

@@ -19,8 +19,10 @@ FITS_AND_PREDICTIONS = (
 # The members that a class must define, and name prefixes that show its intention.
 NEEDED = {MultifitEstimator: ("multifit", "multifit_batch"), AffineStep: ("multi_affine",)}
 MEANT = {MultifitEstimator: "multifit", AffineStep: "multi_affine"}
-# Packages whose classes are known to be consistent.
-KNOWN = ("gpuml", "sklearn")
+# Packages whose classes are known to be consistent. The methods that classes of gpuml_dask define
+# are those of gpuml's classes, and take rows on workers too.
+OURS = ("gpuml", "gpuml_dask")
+KNOWN = (*OURS, "sklearn")
 SCORE = "multifit_score"  # which any estimator may have
 PAGE = "see the page on extending gpuml"
 # Models that gpuml's class fits together and scikit-learn's class of that name does not.
@@ -118,7 +120,7 @@ def obstacle(estimator: Any, base: type[Extension], method: str) -> str | None:
                 f"{name}. Define it ({PAGE}), or derive from scikit-learn's classes alone."
             )
     for each, name in overridden(kind, method, FITS_AND_PREDICTIONS):
-        if each.__module__.partition(".")[0] != __name__.partition(".")[0]:
+        if each.__module__.partition(".")[0] not in OURS:
             return (
                 f"{each.__name__} has its own {name}, which the inherited {method} does not "
                 f"use; define {method} too ({PAGE})"

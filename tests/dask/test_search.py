@@ -1,5 +1,6 @@
 """Searches on a cluster: the scores of a search on one device, exactly."""
 
+import importlib
 import inspect
 import pickle
 import re
@@ -132,6 +133,45 @@ def test_scores_are_those_of_one_device(client, rows, name):
     assert_same_search(found, expected)
     assert np.array_equal(found.predict(X), expected.predict(X))
     assert found.plan_.n_fits == expected.plan_.n_fits
+
+
+def of_rows(kind):
+    """Models of gpuml, or of gpuml_dask, and what candidates of them vary."""
+    models, scalers = modules(kind, "linear_model", "preprocessing")
+    (parts,), (bayes,) = modules(kind, "decomposition"), modules(kind, "naive_bayes")
+    (clusters,) = modules(kind, "cluster" if kind == "gpuml" else "clustering")
+    return {
+        "ridge": (models.Ridge(), {"alpha": ALPHAS}),
+        "poisson": (models.PoissonRegressor(), {"alpha": ALPHAS}),
+        "logistic": (models.LogisticRegression(), {"C": ALPHAS}),
+        "bayes": (bayes.GaussianNB(), {"var_smoothing": [1e-9, 0.1]}),
+        "clusters": (clusters.KMeans(random_state=0), {"n_clusters": [2, 3]}),
+        "components": (parts.PCA(), {"n_components": [1, 2]}),
+        "steps": (
+            make_pipeline(scalers.RobustScaler(), parts.PCA(2), models.Lasso()),
+            {"pca__n_components": [1, 2], "lasso__alpha": [0.01, 0.1]},
+        ),
+    }
+
+
+def modules(package, *names):
+    return [importlib.import_module(f"{package}.{name}") for name in names]
+
+
+@pytest.mark.parametrize("name", of_rows("gpuml"))
+def test_classes_of_gpuml_dask_are_searched_as_those_of_gpuml(client, rows, name):
+    X, y, labels = rows
+    y = {"logistic": labels, "bayes": labels, "poisson": np.abs(y)}.get(name, y)
+    for search, plan in [(OneDevice, None), (GridSearchCV, None), (GridSearchCV, "rows")]:
+        ours, theirs = (of_rows(kind)[name] for kind in ("gpuml_dask", "gpuml"))
+        with dask.config.set({"gpuml.plan": plan}):
+            found, expected = (search(*each, cv=2).fit(X, y) for each in (ours, theirs))
+        assert "all candidates together" in str(expected.plan_)
+        assert str(found.plan_) == str(expected.plan_)
+        np.testing.assert_allclose(
+            found.cv_results_["mean_test_score"], expected.cv_results_["mean_test_score"], rtol=1e-9
+        )
+        assert type(found.best_estimator_) is type(ours[0])
 
 
 def test_randomized_search_draws_the_same_candidates(client, rows):
