@@ -5,7 +5,6 @@ from typing import Any, Self
 import numpy as np
 from sklearn import config_context
 from sklearn import ensemble as sk
-from sklearn.base import clone
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
@@ -65,17 +64,22 @@ class _Bagging(Travels):
             return self._fit(X, y, self.max_samples, sample_weight=sample_weight, **fit_params)
 
     def _fit(self, X, y, max_samples=None, **others):
-        estimator = self._get_estimator()
-        changes = {"estimator": Resampled(estimator), "n_jobs": 1, "_rows": X}
+        changes = {"n_jobs": 1, "_rows": X}
         # scikit-learn's warm start adds to these lists.
         lists = ("estimators_", "estimators_features_")
         changes.update({name: list(own) for name, own in vars(self).items() if name in lists})
         with config_context(array_api_dispatch=False):  # which asks for the library of `Features`
             run_around(self, self._theirs._fit, changes, Features(X), y, max_samples, **others)
         self.__dict__.pop("_rows", None)
-        self.estimator_ = clone(estimator)
         self._fit_resamples()
         return self
+
+    def _make_estimator(self, append=True, random_state=None):
+        # Of what a subclass puts around the estimator too, such as a sampler of classes.
+        made = Resampled(super()._make_estimator(False, random_state))
+        if append:
+            self.estimators_.append(made)
+        return made
 
     def _fit_resamples(self):
         if any(isinstance(each, Resampled) for each in self.estimators_):
@@ -145,7 +149,7 @@ class BaggingClassifier(ScoredByAccuracy, _Bagging, sk.BaggingClassifier):
     Attributes
     ----------
     estimator_ : estimator
-        An unfitted copy of `estimator`.
+        The unfitted model that is copied for each resample.
     estimators_ : list of estimators
         The fitted models.
     estimators_samples_, estimators_features_ : list of ndarrays
@@ -326,7 +330,7 @@ class BaggingRegressor(ScoredByR2, _Bagging, sk.BaggingRegressor):
     Attributes
     ----------
     estimator_ : estimator
-        An unfitted copy of `estimator`.
+        The unfitted model that is copied for each resample.
     estimators_ : list of estimators
         The fitted models.
     estimators_samples_, estimators_features_ : list of ndarrays

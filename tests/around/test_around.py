@@ -18,6 +18,7 @@ from sklearn.exceptions import DataConversionWarning
 from sklearn.frozen import FrozenEstimator
 from sklearn.model_selection import KFold, ShuffleSplit
 from sklearn.pipeline import make_pipeline as their_pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import gpuml
@@ -395,6 +396,27 @@ def test_rows_that_a_bag_leaves_out_have_a_part_in_some_models(model, theirs, we
     theirs = ensemble.BaggingClassifier(theirs, 6, max_samples=0.3, random_state=0)
     assert_same(ours.fit(X, y, sample_weight=weight), theirs.fit(X, y, sample_weight=weight), X)
     assert "also reads rows of weight 0" in str(ours.plan_)
+
+
+def _bounded(kind):
+    """A subclass that puts a step before each model, as imbalanced-learn puts a sampler."""
+
+    class Bounded(kind):
+        def _validate_estimator(self, default=None):
+            super()._validate_estimator(default)
+            step = FunctionTransformer(np.tanh)
+            self.estimator_ = their_pipeline(step, clone(self.estimator_))
+
+    return Bounded
+
+
+def test_a_subclass_of_bags_may_put_steps_before_each_model():
+    options = {"n_estimators": 40, "oob_score": True, "random_state": 0}
+    ours = _bounded(BaggingClassifier)(RidgeClassifier(), **options).fit(X, CLASSES)
+    theirs = _bounded(ensemble.BaggingClassifier)(sk.RidgeClassifier(), **options).fit(X, CLASSES)
+    assert_same(ours, theirs, X)
+    assert ours.oob_score_ == theirs.oob_score_
+    assert {type(model).__name__ for model in ours.estimators_} == {"Pipeline"}
 
 
 def test_a_bag_that_lacks_a_class_has_a_model_of_its_own():
