@@ -235,7 +235,8 @@ def inner_estimators(estimator: Any) -> Iterator[Any]:
         entries = value if isinstance(value, list) else [value]
         for entry in entries:
             for item in entry if isinstance(entry, tuple) else (entry,):
-                if hasattr(item, "fit") and not isinstance(item, type):
+                # By its class: lazy expressions, such as skrub's, have attributes of any name.
+                if hasattr(type(item), "fit") and hasattr(item, "fit"):
                     yield item
 
 

@@ -636,3 +636,47 @@ def test_numbers_of_tasks_that_joblib_takes_are_taken(pre_dispatch):
             options = {"n_jobs": n_jobs, "pre_dispatch": pre_dispatch, "cv": 2}
             found = GridSearchCV(Ridge(), {"alpha": [1.0, 2.0]}, **options).fit(X, y)
         assert len(found.cv_results_["params"]) == 2
+
+
+class Expression:
+    """A lazy expression, as skrub's DataOp: attributes of almost any name, and no truth value."""
+
+    def __getattr__(self, name):
+        if name.startswith("__") or name == "get_params":
+            raise AttributeError(name)
+        return Expression()
+
+    def __bool__(self):
+        raise TypeError("This expression has no truth value.")
+
+    def __deepcopy__(self, memo):
+        return self
+
+    def __sklearn_clone__(self):
+        return self
+
+
+class Evaluates(RegressorMixin, BaseEstimator):
+    """A regressor with a lazy expression among its parameters."""
+
+    def __init__(self, expression=None, alpha=1.0):
+        self.expression, self.alpha = expression, alpha
+
+    def fit(self, X, y):
+        self.ridge_ = Ridge(self.alpha).fit(X, y)
+        return self
+
+    def predict(self, X):
+        return self.ridge_.predict(X)
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_parameters_may_be_expressions_that_have_every_attribute(inside):
+    X = np.random.default_rng(0).normal(size=(60, 3))
+    model, grid = Evaluates(Expression()), {"alpha": [0.1, 100.0]}
+    if inside:
+        model = make_pipeline(StandardScaler(), model)
+        grid = {"evaluates__alpha": grid["alpha"]}
+    ours, theirs = (kind(model, grid).fit(X, X[:, 0]) for kind in (GridSearchCV, sk.GridSearchCV))
+    found = ours.cv_results_["mean_test_score"]
+    np.testing.assert_allclose(found, theirs.cv_results_["mean_test_score"])
