@@ -5,6 +5,7 @@ import importlib.util
 import multiprocessing
 import os
 import sys
+import warnings
 import weakref
 from contextlib import contextmanager
 from functools import cache
@@ -31,11 +32,8 @@ HOW_TO_GUARD = (
     "In a script, everything that is to run once belongs below \"if __name__ == '__main__':\", "
     "because every worker process imports the script when it starts:\n\n"
     "    from gpuml_dask import local_client\n\n"
-    "    def main():\n"
-    "        with local_client() as client:\n"
-    "            ...\n\n"
-    "    if __name__ == '__main__':\n"
-    "        main()\n"
+    "    def main():\n        with local_client() as client:\n            ...\n\n"
+    "    if __name__ == '__main__':\n        main()\n"
 )
 
 
@@ -179,7 +177,11 @@ class LocalClient(Client):
         finally:
             if cluster is not None:
                 # A close that a second Ctrl-C has cut short would be waited for without end.
-                cluster.close(timeout=SECONDS_TO_CLOSE)
+                try:
+                    cluster.close(timeout=SECONDS_TO_CLOSE)
+                except TimeoutError:
+                    words = f"Workers did not stop in {SECONDS_TO_CLOSE} s; they end with Python."
+                    warnings.warn(words, RuntimeWarning, stacklevel=2)
 
 
 def _close(reference):
@@ -205,11 +207,8 @@ def local_client(n_workers: int | None = None, **kwargs: Any) -> LocalClient:
 
     Raises
     ------
-    ValueError
-        If you pass ``asynchronous=True``: use ``await make_cluster(asynchronous=True)`` and
-        ``await distributed.Client(cluster, asynchronous=True)`` instead.
-    RuntimeError
-        As for `make_cluster`.
+    ValueError, RuntimeError
+        As for `make_cluster`, and if you pass ``asynchronous=True``: await `make_cluster` then.
 
     Examples
     --------

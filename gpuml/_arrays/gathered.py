@@ -10,11 +10,11 @@ from gpuml._arrays.frames import refuse_lazy
 from gpuml.exceptions import GatheredWarning, level_of_user
 
 INSTEAD = (
-    "gpuml_dask leaves it divided: import the same class from gpuml_dask.linear_model, "
-    "gpuml_dask.svm, gpuml_dask.naive_bayes, gpuml_dask.discriminant_analysis, "
-    "gpuml_dask.decomposition, gpuml_dask.preprocessing or gpuml_dask.impute, KMeans from "
-    "gpuml_dask.clustering, GaussianMixture from gpuml_dask.mixture, a search over any estimator "
-    "from gpuml_dask.model_selection, "
+    "gpuml_dask leaves it divided: import the same class, if there is one, from "
+    "gpuml_dask.linear_model, gpuml_dask.svm, gpuml_dask.naive_bayes, "
+    "gpuml_dask.discriminant_analysis, gpuml_dask.decomposition, gpuml_dask.preprocessing or "
+    "gpuml_dask.impute, KMeans from gpuml_dask.clustering, GaussianMixture from "
+    "gpuml_dask.mixture, a search over any estimator from gpuml_dask.model_selection, "
     "predict, transform and score of any fitted model from gpuml_dask.predict. To gather it "
     "without this warning, pass what its compute() returns."
 )

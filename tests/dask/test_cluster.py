@@ -77,6 +77,20 @@ def test_closing_the_client_closes_its_cluster(tmp_path):
     client.close()  # again, to no effect
 
 
+def test_workers_that_stop_slowly_are_a_warning(monkeypatch):
+    with local_client(0, device="cpu") as client:
+        close = client.cluster.close
+
+        def late(timeout):
+            close(timeout=timeout)
+            raise TimeoutError
+
+        monkeypatch.setattr(client.cluster, "close", late)
+        with pytest.warns(RuntimeWarning, match="did not stop in 20 s"):
+            client.close()
+        monkeypatch.undo()
+
+
 def test_a_cluster_has_as_many_threads_as_cores():
     threads = clusters._sizes_on_cpu(None, None)
     assert threads["n_workers"] * threads["threads_per_worker"] <= max(1, clusters.cpu_count())

@@ -215,6 +215,7 @@ def test_cupy_chunks_have_cupy_results(shape, codes, compute, rng):
 
 
 @on_gpu
+@pytest.mark.filterwarnings("default:Workers did not stop")  # beside those of other tests
 @pytest.mark.parametrize("codes", [False, True])
 def test_gpu_workers_are_ranks(codes, monkeypatch, rng):
     import cupy
