@@ -35,10 +35,8 @@ from gpuml.solvers._result import joined, moved
 from gpuml.solvers.lbfgs import Solved, minimise
 from gpuml.solvers.loss_rows import LossRows, own_threads
 from gpuml.solvers.newton import (
-    Diagonal,
     Inverse,
     Objective,
-    diagonal_inverse,
     inverse_curvature,
 )
 from gpuml.solvers.prox_newton import SparseProblem, minimise_by_gradients
@@ -55,6 +53,7 @@ from gpuml.solvers.refresh import (
     sample_size,
     starts_take_longest,
 )
+from gpuml.solvers.variances import Diagonal, diagonal_inverse
 
 # Rows of the rarest class that a sample has.
 SAMPLE_OF_CLASS = 10

@@ -102,72 +102,6 @@ class Inverse:
         return Inverse(namespace(index).take(self.matrices, index, axis=0))
 
 
-@dataclass(frozen=True)
-class Diagonal:
-    """Variances of features plus penalty, inverted, for coefficients of centred features.
-
-    Attributes
-    ----------
-    inverse : array (C, S, 1, q)
-    centre : array (C, S or 1, 1, q)
-        Means of the features, and 0; all 0 for models without an intercept.
-    """
-
-    inverse: Array
-    centre: Array
-
-    def __call__(self, G: Array) -> Array:
-        """Products with gradients (C, S, k, q)."""
-        xp = namespace(G)
-        V = (G - G[..., -1:] * self.centre) * self.inverse
-        intercept = V[..., -1:] - xp.sum(V * self.centre, axis=-1, keepdims=True)
-        return xp.concat([V[..., :-1], intercept], axis=-1)
-
-    def select(self, index: Array) -> "Diagonal":
-        """Some of the candidates."""
-        xp = namespace(index)
-        return Diagonal(*(xp.take(a, index, axis=0) for a in (self.inverse, self.centre)))
-
-
-def diagonal_inverse(sample: LossRows, penalty: Penalty, n_rows: int) -> Diagonal:
-    """Preconditioner from the variances of the features alone.
-
-    Parameters
-    ----------
-    sample : LossRows
-        Some of the rows.
-    penalty : Penalty
-        Of coefficients (C, S, k, q).
-    n_rows : int
-        How many rows there are in all.
-
-    Returns
-    -------
-    Diagonal
-        Where the penalty is.
-    """
-    home = place_of(penalty.l2)
-    xp = home.xp
-    with quiet():
-        mean, variance = (move(a, home) for a in sample.design.spread())  # (1 or S, p)
-        check_squares(variance + mean**2, xp)
-    curved = sample.loss.typical(sample.n_vectors, lambda: move(_mean_target(sample), home))
-    fitted = penalty.used[:, :, 0, -1:]
-    # Without an intercept it is the squares that count, not the variances.
-    size = variance + (1.0 - fitted) * mean**2  # (C, S, p)
-    if n_rows < sample.design.shape[1]:
-        # Steps that do not leave the space of the rows: outside of it the curvature is the
-        # penalty's alone, which no variance shows.
-        size = xp.zeros_like(size) + xp.sum(size, axis=-1, keepdims=True) / n_rows
-    h = penalty.l2[:, :, 0, :-1] + curved * size
-    h = xp.where(h > 0, h, xp.ones_like(h))
-    last = fitted / (curved + penalty.l2[:, :, 0, -1:]) * xp.ones_like(h[..., :1])
-    inverse = xp.concat([1.0 / h, last], axis=-1)
-    centre = fitted * mean
-    centre = xp.concat([centre, xp.zeros_like(centre[..., :1])], axis=-1)
-    return Diagonal(inverse[:, :, None, :], centre[:, :, None, :])
-
-
 def check_squares(sums: Array, xp: Any) -> None:
     """Raise OverflowError if sums of squares of X are not finite: models would stay at their start.
 
@@ -183,12 +117,6 @@ def check_squares(sums: Array, xp: Any) -> None:
 def mean_targets(data: LossRows) -> Array:
     """The mean target (S,) of the rows in the training part of each split."""
     return data.total(_sums_of_target) / data.total_weights
-
-
-def _mean_target(sample):
-    """Mean targets (S, 1); 1 where a sample shows none."""
-    mean, xp = mean_targets(sample), sample.place.xp
-    return xp.where(mean > 0, mean, xp.ones_like(mean))[:, None]
 
 
 @without_features

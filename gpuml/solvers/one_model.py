@@ -34,10 +34,10 @@ from gpuml.solvers.newton import (
     RIDGE,
     Objective,
     check_squares,
-    diagonal_inverse,
     mean_second_derivatives,
 )
 from gpuml.solvers.refresh import CPU_COSTS, MATRICES_AT_ONCE, SAMPLE_ROWS
+from gpuml.solvers.variances import diagonal_inverse
 
 # Rows of a sample to begin with are at most this part of all.
 WORTH_SAMPLING = 16

@@ -13,7 +13,8 @@ from gpuml.losses import BINOMIAL, MULTINOMIAL
 from gpuml.penalties import Penalty
 from gpuml.solvers import loss_rows
 from gpuml.solvers.loss_rows import LossRows, gradients
-from gpuml.solvers.newton import diagonal_inverse, mean_second_derivatives
+from gpuml.solvers.newton import mean_second_derivatives
+from gpuml.solvers.variances import diagonal_inverse
 
 N_ROWS, N_FEATURES = 45, 3
 CUTS = [(17, 1, 7, 20), (1,) * 45]

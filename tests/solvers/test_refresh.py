@@ -12,8 +12,9 @@ from gpuml.solvers import loss_models
 from gpuml.solvers import refresh as refreshing
 from gpuml.solvers.loss_models import Options, solve
 from gpuml.solvers.loss_rows import LossRows
-from gpuml.solvers.newton import Objective, diagonal_inverse
+from gpuml.solvers.newton import Objective
 from gpuml.solvers.refresh import GPU_COSTS, KNOWN, Refresh
+from gpuml.solvers.variances import diagonal_inverse
 
 MANY_PASSES = 40
 
