@@ -13,8 +13,10 @@ from gpuml.solvers._blocks import quiet
 from gpuml.solvers.loss_rows import LossRows
 from gpuml.solvers.newton import check_squares, mean_targets
 
-# So many other entries of a sparse row, at most, are taken to go with each.
+# So many other entries of a sparse row, at most, are taken to go with each; and the share of
+# negative ones, such as those of scaled numbers beside words, up to which any are.
 MOST_TOGETHER = 30
+MOST_NEGATIVE = 0.1
 
 
 @dataclass(frozen=True)
@@ -77,10 +79,10 @@ def diagonal_inverse(sample: LossRows, penalty: Penalty, n_rows: int) -> Diagona
         size = xp.zeros_like(size) + xp.sum(size, axis=-1, keepdims=True) / n_rows
     l2 = penalty.l2[:, :, 0, :-1]
     h = l2 + curved * size
-    if is_sparse:
-        # Entries of a row go together, as words of a text do: along what features share, the
-        # curvature is that of each so many times. Rare ones get roots, between that and their own.
-        others = min(MOST_TOGETHER, sample.design.n_entries / sample.n_rows - 1)
+    others = _together(sample.design) if is_sparse else 0.0
+    if others > 0:
+        # Along what features share, the curvature is that of each so many times. Rare ones get
+        # roots, between that and their own.
         usual = constant(_usual(variance), like=h, xp=xp)[:, None]
         h = xp.maximum(h, others * xp.sqrt(h * (l2 + curved * usual)))
     h = xp.where(h > 0, h, xp.ones_like(h))
@@ -89,6 +91,17 @@ def diagonal_inverse(sample: LossRows, penalty: Penalty, n_rows: int) -> Diagona
     centre = fitted * mean
     centre = xp.concat([centre, xp.zeros_like(centre[..., :1])], axis=-1)
     return Diagonal(inverse[:, :, None, :], centre[:, :, None, :])
+
+
+def _together(design):
+    """How many other entries of a sparse row go with each, as words of a text do.
+
+    Entries of either sign are none of these.
+    """
+    values = design.matrix.data
+    if design.n_entries == 0 or float((values < 0).mean()) > MOST_NEGATIVE:
+        return 0.0
+    return min(MOST_TOGETHER, design.n_entries / design.shape[0] - 1)
 
 
 def _usual(variances):

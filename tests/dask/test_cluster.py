@@ -78,17 +78,16 @@ def test_closing_the_client_closes_its_cluster(tmp_path):
 
 
 def test_workers_that_stop_slowly_are_a_warning(monkeypatch):
-    with local_client(0, device="cpu") as client:
-        close = client.cluster.close
+    client = local_client(0, device="cpu")
+    close = client.cluster.close
 
-        def late(timeout):
-            close(timeout=timeout)
-            raise TimeoutError
+    def late(timeout):
+        close(timeout=timeout)
+        raise TimeoutError
 
-        monkeypatch.setattr(client.cluster, "close", late)
-        with pytest.warns(RuntimeWarning, match="did not stop in 20 s"):
-            client.close()
-        monkeypatch.undo()
+    monkeypatch.setattr(client.cluster, "close", late)
+    with pytest.warns(RuntimeWarning, match="did not stop in 20 s"):
+        client.close()
 
 
 def test_a_cluster_has_as_many_threads_as_cores():
