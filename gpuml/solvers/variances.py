@@ -72,14 +72,13 @@ def diagonal_inverse(sample: LossRows, penalty: Penalty, n_rows: int) -> Diagona
     fitted = penalty.used[:, :, 0, -1:]
     # Without an intercept it is the squares that count, not the variances.
     size = variance + (1.0 - fitted) * mean**2  # (C, S, p)
-    is_sparse = isinstance(sample.design, Sparse)
-    if n_rows < sample.design.shape[1] and not is_sparse:
+    others = _together(sample.design)
+    if n_rows < sample.design.shape[1] and others == 0:
         # Steps that do not leave the space of the rows: outside of it the curvature is the
         # penalty's alone, which no variance shows.
         size = xp.zeros_like(size) + xp.sum(size, axis=-1, keepdims=True) / n_rows
     l2 = penalty.l2[:, :, 0, :-1]
     h = l2 + curved * size
-    others = _together(sample.design) if is_sparse else 0.0
     if others > 0:
         # Along what features share, the curvature is that of each so many times. Rare ones get
         # roots, between that and their own.
@@ -94,14 +93,15 @@ def diagonal_inverse(sample: LossRows, penalty: Penalty, n_rows: int) -> Diagona
 
 
 def _together(design):
-    """How many other entries of a sparse row go with each, as words of a text do.
+    """How many other entries of a sparse row go with each, as words of a text do; 0 for others.
 
     Entries of either sign are none of these.
     """
-    values = design.matrix.data
-    if design.n_entries == 0 or float((values < 0).mean()) > MOST_NEGATIVE:
+    if not isinstance(design, Sparse) or design.n_entries == 0:
         return 0.0
-    return min(MOST_TOGETHER, design.n_entries / design.shape[0] - 1)
+    if float((design.matrix.data < 0).mean()) > MOST_NEGATIVE:
+        return 0.0
+    return max(0.0, min(MOST_TOGETHER, design.n_entries / design.shape[0] - 1))
 
 
 def _usual(variances):
