@@ -37,7 +37,7 @@ ENOUGH_SECONDS = {"cpu": 8.0, "gpu": 2.0}
 FAR, FAR_SECONDS = 20, {"cpu": 20.0, "gpu": 4.0}
 # What takes longer than this has no use for a run that warms it up.
 COLD_SECONDS = {"cpu": 6.0, "gpu": 2.0}
-DEFAULT_LIMIT, DEFAULT_BUDGET = {"cpu": 60, "gpu": 20}, {"cpu": 3600, "gpu": 400}
+DEFAULT_LIMIT, DEFAULT_BUDGET = {"cpu": 60, "gpu": 30}, {"cpu": 3600, "gpu": 400}
 # Relative difference of objectives that are as good as each other.
 EQUAL = 1e-6
 # How often a tolerance may become ten times tighter, on a GPU a thousand times.

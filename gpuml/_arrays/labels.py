@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, device_of, is_numpy, move, namespace, place_of, to_host
+from gpuml._arrays.ops import all_true
 
 # Integers that span no more than this are counted instead of sorted.
 COUNTED_SPAN = 65_536
@@ -84,7 +85,7 @@ def _whole(y, xp):
     """Floats as the integers that they are; None if any is none."""
     with np.errstate(invalid="ignore"):  # of NaN and infinity, which equal no integer
         integers = xp.astype(y, xp.int64)
-        return integers if bool(xp.all(xp.astype(integers, y.dtype) == y)) else None
+        return integers if all_true(xp.astype(integers, y.dtype) == y, xp) else None
 
 
 def _are_integers(y, xp):

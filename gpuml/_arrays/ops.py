@@ -122,7 +122,7 @@ def solve_shifted(
     X, condition = solved(shifts[:1])
     if len(shifts) == 1:
         return X, condition
-    will_do = not bool(xp.any(~(condition <= enough)))
+    will_do = all_true(condition <= enough, xp)
     # Enough matrices at once to keep a GPU busy, within the memory limit.
     step = max(1, SYSTEM_BYTES // max(1, nbytes(M)))
     rest = [solved(shifts[i : i + step], not will_do) for i in range(1, len(shifts), step)]
@@ -357,7 +357,23 @@ def all_finite(x: Array, xp: Any) -> bool:
     # One pass without temporary arrays. If the sum overflows, each number is checked.
     if _sums_fast(x) and math.isfinite(float(xp.sum(x))):
         return True
-    return bool(xp.all(xp.isfinite(x)))
+    return all_true(xp.isfinite(x), xp)
+
+
+def all_true(flags: Array, xp: Any) -> bool:
+    """Whether all of some flags are True; one number comes to CPU memory."""
+    # CuPy brings kernels for extrema. For `all` and `any` it compiles some, on a new machine for
+    # five seconds each.
+    if is_cupy(flags) and flags.size > 0:
+        return bool(flags.min())
+    return bool(xp.all(flags))
+
+
+def any_true(flags: Array, xp: Any) -> bool:
+    """Whether any of some flags is True; one number comes to CPU memory."""
+    if is_cupy(flags) and flags.size > 0:
+        return bool(flags.max())
+    return bool(xp.any(flags))
 
 
 def _sums_fast(x):

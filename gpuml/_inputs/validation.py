@@ -29,7 +29,7 @@ from gpuml._arrays import (
 )
 from gpuml._arrays.frames import header_of, was_frame
 from gpuml._arrays.labels import Encoded, encode
-from gpuml._arrays.ops import all_finite
+from gpuml._arrays.ops import all_finite, any_true
 from gpuml._inputs.foreign_rows import as_float, foreign_matrix, foreign_target, target_of_numbers
 from gpuml._inputs.host_rows import FLOATS, host_floats, named_columns, naming_columns
 from gpuml._inputs.nulls import refuse_missing_labels
@@ -234,7 +234,7 @@ def _check_labels(y):
     if xp.isdtype(y.dtype, "real floating"):
         if not all_finite(y, xp):
             raise ValueError("Input y contains NaN or infinity.")
-        if bool(xp.any(y != xp.round(y))):
+        if any_true(y != xp.round(y), xp):
             raise ValueError(
                 "Unknown label type: continuous. Maybe you are trying to fit a classifier, which "
                 "expects discrete classes on a regression target with continuous values."
@@ -347,7 +347,7 @@ def check_finite(x: Array, name: str, estimator: Any, *, allow_nan: bool = False
     xp = namespace(x)
     if not xp.isdtype(x.dtype, "real floating") or _is_fine(x, xp, allow_nan):
         return
-    if not allow_nan and bool(xp.any(xp.isnan(x))):
+    if not allow_nan and any_true(xp.isnan(x), xp):
         what = "NaN"
     else:
         what = f"infinity or a value too large for {x.dtype!r}"
@@ -390,7 +390,7 @@ def _check_piece_finite(folds, estimator):
 
 
 def _is_fine(x, xp, allow_nan):
-    return not bool(xp.any(xp.isinf(x))) if allow_nan else all_finite(x, xp)
+    return not any_true(xp.isinf(x), xp) if allow_nan else all_finite(x, xp)
 
 
 def _needs_no_change(x, finite):
@@ -436,8 +436,8 @@ def _check_weight(weight, X, place, signed):
     weight = xp.astype(as_float(move(weight, place), "sample_weight", xp), X.dtype)
     if not all_finite(weight, xp):
         raise ValueError("Input sample_weight contains NaN or infinity.")
-    if not signed and bool(xp.any(weight < 0)):
+    if not signed and any_true(weight < 0, xp):
         raise ValueError("Negative values in data passed to `sample_weight`")
-    if not bool(xp.any(weight != 0)):
+    if not any_true(weight != 0, xp):
         raise ValueError("Sample weights must contain at least one non-zero number.")
     return weight

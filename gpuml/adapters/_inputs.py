@@ -29,7 +29,7 @@ from gpuml._arrays import (
 )
 from gpuml._arrays.gathered import gathered
 from gpuml._arrays.labels import Encoded, encode, is_labels
-from gpuml._arrays.ops import all_finite
+from gpuml._arrays.ops import all_finite, any_true
 from gpuml._inputs.validation import (
     FLOATS,
     check_finite,
@@ -143,7 +143,7 @@ def refused_rows(estimator: Any, row: Row, X: Any) -> str | None:
     xp = namespace(X)
     if all_finite(X, xp):
         return None
-    if row.infinite and bool(xp.any(xp.isinf(X))):
+    if row.infinite and any_true(xp.isinf(X), xp):
         return "inf in X"
     return None if row.nan else "nan in X"
 

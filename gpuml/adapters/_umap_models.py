@@ -9,6 +9,7 @@ from typing import Any
 from sklearn.utils import check_random_state
 
 from gpuml._arrays import move, namespace, place_of
+from gpuml._arrays.ops import all_true
 
 # umap-learn compares each row with each if there are fewer.
 SMALL = 4096
@@ -69,7 +70,7 @@ def same_rows(X: Any, known: Any) -> bool:
 def _same(x, known):
     xp = namespace(x)
     known = move(known, place_of(x))
-    return bool(xp.all(xp.astype(x, known.dtype, copy=False) == known))
+    return all_true(xp.astype(x, known.dtype, copy=False) == known, xp)
 
 
 def is_sparse(X: Any) -> bool:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import HOST, Array, Place, move, namespace, to_host
+from gpuml._arrays.ops import any_true
 from gpuml._sklearn import is_pandas_na
 from gpuml.compose._device_columns import DeviceColumn, NamesThere
 from gpuml.compose._frames import FrameColumn
@@ -30,7 +31,7 @@ def numbers_of(column: Any, place: Place = HOST) -> Array:
         raise ValueError(f"a column of dtype {values.dtype} holds no numbers")
     xp = place.xp
     values = xp.astype(move(values, place), xp.float64, copy=False)
-    if bool(xp.any(xp.isinf(values))):
+    if any_true(xp.isinf(values), xp):
         raise ValueError("a column holds infinity")
     return values
 

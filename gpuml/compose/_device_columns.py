@@ -7,6 +7,7 @@ import numpy as np
 
 from gpuml._arrays import Array, namespace, to_host
 from gpuml._arrays.frames import DeviceFrame
+from gpuml._arrays.ops import all_true, any_true
 
 KINDS = {"bool": "b", "signed integer": "i", "unsigned integer": "u", "real floating": "f"}
 
@@ -36,7 +37,7 @@ class DeviceColumn:
         """
         xp = namespace(self.values)
         values = xp.astype(self.values, xp.float64)
-        if bool(xp.any(xp.isinf(values))):
+        if any_true(xp.isinf(values), xp):
             raise ValueError("a column holds infinity")
         return values
 
@@ -50,10 +51,10 @@ class DeviceColumn:
             levels = to_host(found.values)
             return found.inverse_indices, levels.astype(bool) if self.dtype.kind == "b" else levels
         missing = xp.isnan(values)
-        if not bool(xp.any(missing)):
+        if not any_true(missing, xp):
             found = xp.unique_inverse(xp.asarray(values, copy=True))
             return found.inverse_indices, to_host(found.values)
-        if bool(xp.all(missing)):
+        if all_true(missing, xp):
             return xp.zeros_like(values, dtype=xp.int64), np.asarray([np.nan])
         # Libraries count each nan as another value; the smallest one is a level in any case.
         least = xp.min(xp.where(missing, xp.full_like(values, float("inf")), values))

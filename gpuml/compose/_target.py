@@ -21,6 +21,7 @@ from gpuml._arrays import (
     place_of,
     to_host,
 )
+from gpuml._arrays.ops import all_true
 from gpuml._inputs.foreign_rows import foreign_target
 from gpuml._inputs.validation import check_finite, unchanged_on_error
 from gpuml._persistence.travel import Travels
@@ -202,4 +203,4 @@ def _check_target(estimator: Any, y: Any, place: Any) -> Array:
 
 def _all_close(a: Array, b: Array) -> bool:
     xp = namespace(a, b)
-    return bool(xp.all(xp.abs(a - b) <= ATOL + RTOL * xp.abs(b)))
+    return all_true(xp.abs(a - b) <= ATOL + RTOL * xp.abs(b), xp)

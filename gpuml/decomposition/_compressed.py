@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from sklearn.utils import check_random_state
 
 from gpuml._arrays import Array, move, namespace
-from gpuml._arrays.ops import all_finite
+from gpuml._arrays.ops import all_finite, any_true
 from gpuml._settings.config import current_settings
 from gpuml._settings.progress import progress_bar
 from gpuml.data import Batch, Folds
@@ -163,7 +163,7 @@ def _variances(batch, found):
     # Rows x and components v: the mean of (x v)^2 less the square of the mean of x v.
     squares = found.singular**2 / batch.n_rows
     variance = squares - (found.vectors @ (found.sums.total / batch.n_rows)) ** 2
-    if not bool(xp.any(variance < CANCELLED * squares)):
+    if not any_true(variance < CANCELLED * squares, xp):
         return variance
     # A large mean has taken the digits: one more reading, of the rows less their mean.
     standard = standard_of(Rule(True), found.sums, found.shift, batch.n_rows)
@@ -199,6 +199,6 @@ def _components(found: Found, n_rows: int, centred: bool, count: int, random: An
         spread[None],
         (mean if centred else xp.zeros_like(mean))[None, :],
     )
-    fill = mean if bool(xp.any(sums.count < n_rows)) else None
+    fill = mean if any_true(sums.count < n_rows, xp) else None
     variance = None if found.variance is None else more_values(found.variance, missing)[None, :]
     return Decomposed(components, variance, components.total / n_rows, fill)

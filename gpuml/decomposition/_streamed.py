@@ -16,7 +16,7 @@ from gpuml._arrays import (
     namespace,
     to_host,
 )
-from gpuml._arrays.ops import all_finite
+from gpuml._arrays.ops import all_finite, any_true
 from gpuml._inputs.foreign_rows import check_shape
 from gpuml._inputs.validation import named_columns
 from gpuml._settings.config import current_settings
@@ -132,7 +132,7 @@ def _is_fine(block):
 
 def _refuse_block(estimator, rows, part, source):
     xp = namespace(rows)
-    has_nan = bool(xp.any(xp.isnan(rows)))
+    has_nan = any_true(xp.isnan(rows), xp)
     what = "NaN" if has_nan else f"infinity or a value too large for {rows.dtype!r}"
     faulty = np.zeros(source.shape[1], dtype=bool)
     faulty[part if source.by_columns else slice(None)] = ~to_host(xp.all(xp.isfinite(rows), axis=0))

@@ -8,6 +8,7 @@ import numpy as np
 
 from gpuml._arrays import Array, as_array, is_array, is_numpy, move, namespace, place_of, to_host
 from gpuml._arrays.labels import encode
+from gpuml._arrays.ops import all_finite
 from gpuml.metrics.residuals import ResidualMoments, residual_moments
 from gpuml.metrics.scorer import BatchScorer, ClassBatchScorer, batch_scorer, get_scorer
 
@@ -42,7 +43,7 @@ def stacked(predictions: Any) -> tuple[Array, tuple[Any, ...]]:
             f"targets, got {tuple(all_of.shape)}."
         )
     all_of = xp.astype(all_of, xp.float64, copy=False)
-    if not bool(xp.all(xp.isfinite(all_of))):
+    if not all_finite(all_of, xp):
         raise ValueError("predictions contain NaN or infinity. Every model must predict every row.")
     return all_of, tuple(range(all_of.shape[0])) if names is None else names
 

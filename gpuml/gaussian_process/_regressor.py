@@ -20,6 +20,7 @@ from gpuml._arrays import (
     place_of,
     to_host,
 )
+from gpuml._arrays.ops import any_true
 from gpuml._arrays.small_arrays import small_arrays
 from gpuml._arrays.threads import threads_for_order
 from gpuml._inputs.validation import check_fit, check_predict, unchanged_on_error
@@ -389,7 +390,7 @@ def _spread(answers: Sequence[Answer], scale: Array, want: str) -> Array | None:
         return answers[0].spread[..., None] * scale**2  # type: ignore[index]
     variance = xp.concat([each.spread for each in answers])
     negative = variance < 0
-    if bool(xp.any(negative)):
+    if any_true(negative, xp):
         warnings.warn(
             "Predicted variances smaller than 0. Setting those variances to 0.",
             stacklevel=level_of_user(),

@@ -24,6 +24,7 @@ from gpuml._arrays import (
     place_of,
     to_host,
 )
+from gpuml._arrays.ops import all_finite, all_true
 from gpuml._sklearn import validate_parameter_constraints
 from gpuml.metrics._classes import evaluate_classes
 from gpuml.metrics._confusion import confusion_matrices
@@ -232,7 +233,7 @@ def _weight(weight, n_rows, place: Place) -> tuple[Array | None, bool]:
     if xp.isdtype(weight.dtype, "bool"):
         weight = xp.astype(weight, xp.int64)
     wide = xp.astype(weight, xp.float64, copy=False)
-    return weight, bool(xp.all(xp.isfinite(wide))) and float(xp.sum(wide)) != 0
+    return weight, all_finite(wide, xp) and float(xp.sum(wide)) != 0
 
 
 def _encoded(arrays, xp):
@@ -259,5 +260,5 @@ def _of_one_type(arrays, xp):
         return [xp.astype(x, xp.int64, copy=False) for x in arrays]
     arrays = [xp.astype(x, xp.float64, copy=False) for x in arrays]
     # nan and infinity are no labels either.
-    are_whole = [bool(xp.all(xp.isfinite(x) & (xp.floor(x) == x))) for x in arrays]
+    are_whole = [all_true(xp.isfinite(x) & (xp.floor(x) == x), xp) for x in arrays]
     return arrays if all(are_whole) else None

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.exceptions import UndefinedMetricWarning
 
 from gpuml._arrays import Array, device_of, place_of
-from gpuml._arrays.ops import constant
+from gpuml._arrays.ops import any_true, constant
 from gpuml.metrics._problem import Problem
 
 # Workspace of a block of rows.
@@ -250,5 +250,5 @@ def _index(codes, like, xp):
 
 
 def _note_if(undefined, problem, text):
-    if bool(problem.xp.any(undefined)):
+    if any_true(undefined, problem.xp):
         problem.notes.add((UndefinedMetricWarning, text))

@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils.validation import check_array
 
 from gpuml._arrays import Array, Place, as_array, is_array, is_numpy, move, place_of
-from gpuml._arrays.ops import all_finite
+from gpuml._arrays.ops import all_finite, any_true
 from gpuml._sklearn import Interval, StrOptions, validate_parameter_constraints
 
 AVERAGES = ("raw_values", "uniform_average")
@@ -134,7 +134,7 @@ def _check_weight(weight: Array, place: Place) -> Array:
     weight = _finite_numbers(move(weight, place), "sample_weight", xp)
     if float(xp.sum(weight, dtype=xp.float64)) != 0:
         return weight
-    if not bool(xp.any(weight != 0)):
+    if not any_true(weight != 0, xp):
         raise ValueError(
             "Sample weights must contain at least one non-zero number; every sample_weight is 0."
         )
@@ -147,6 +147,6 @@ def _finite_numbers(x, name, xp):
     if not xp.isdtype(x.dtype, "real floating"):
         return xp.astype(x, xp.float64)
     if not all_finite(x, xp):
-        what = "NaN" if bool(xp.any(xp.isnan(x))) else "infinity"
+        what = "NaN" if any_true(xp.isnan(x), xp) else "infinity"
         raise ValueError(f"Input {name} contains {what}.")
     return x

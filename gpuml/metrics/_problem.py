@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, as_array, device_of, is_array, namespace, to_host
+from gpuml._arrays.ops import all_finite
 
 # (category, text)
 Note = tuple[type[Warning], str]
@@ -88,7 +89,7 @@ class Problem:
         xp, scores = self.xp, self.response
         if not xp.isdtype(scores.dtype, "real floating"):
             scores = xp.astype(scores, xp.float64)
-        if not bool(xp.all(xp.isfinite(scores))):
+        if not all_finite(scores, xp):
             raise ValueError("The scores of some model contain nan or infinity.")
         return scores
 

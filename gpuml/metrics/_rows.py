@@ -15,7 +15,7 @@ SMALLEST = float(np.finfo(np.float64).smallest_normal)
 def weighted_mean(values: Array, weight: Array | None, xp: Any) -> Array:
     """Means over rows of float64 values (..., n, t), with weights (n,) or None: (..., t)."""
     if weight is None:
-        return xp.mean(values, axis=-2)
+        return sum_rows(values, None, xp) / values.shape[-2]
     return sum_rows(values, weight, xp) / xp.sum(xp.astype(weight, xp.float64, copy=False))
 
 

@@ -25,6 +25,7 @@ from sklearn.metrics import accuracy_score
 from sklearn.utils import check_array
 from sklearn.utils.multiclass import type_of_target
 
+from gpuml._arrays.ops import all_finite
 from gpuml._sklearn import _check_response_method, _PassthroughScorer, _Scorer
 from gpuml.metrics._batch_scorers import BatchScorer, ClassBatchScorer
 from gpuml.metrics._classes import CLASS_METRICS, LABELS
@@ -229,7 +230,7 @@ def _numbers(x, name):
     if array_api_compat.is_numpy_array(x):
         return check_array(x, ensure_2d=False, allow_nd=True, ensure_min_samples=0, input_name=name)
     xp = array_api_compat.array_namespace(x)
-    if xp.isdtype(x.dtype, "real floating") and not bool(xp.all(xp.isfinite(x))):
+    if xp.isdtype(x.dtype, "real floating") and not all_finite(x, xp):
         raise ValueError(f"Input {name} contains NaN or infinity.")
     return x
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import sklearn.metrics as sk
 
-from gpuml._arrays.ops import clipped
+from gpuml._arrays.ops import any_true, clipped
 from gpuml.metrics._class_single import score_scores
 from gpuml.metrics._classes import PROBABILITY, add_row
 from gpuml.metrics._functions import PARAMETERS, public
@@ -85,7 +85,7 @@ def _probabilities(problem, labels):
     """Probabilities (C, m, k) of all classes; ValueError for what is none."""
     xp, p = problem.xp, problem.scores()
     problem.check_labels(labels)
-    if bool(xp.any(p < 0)) or bool(xp.any(p > 1)):
+    if any_true(p < 0, xp) or any_true(p > 1, xp):
         raise ValueError("Some probabilities are below 0 or above 1.")
     if p.ndim == 2:
         # The other column of a model may differ by rounding, which counts where p is near 1.
@@ -93,7 +93,7 @@ def _probabilities(problem, labels):
     if p.shape[-1] != problem.n_classes:
         raise ValueError(f"{p.shape[-1]} probabilities per row for {problem.n_classes} classes.")
     tolerance = math.sqrt(float(xp.finfo(p.dtype).eps))
-    if bool(xp.any(xp.abs(xp.sum(p, axis=-1) - 1) > tolerance)):
+    if any_true(xp.abs(xp.sum(p, axis=-1) - 1) > tolerance, xp):
         problem.notes.add((UserWarning, "The probabilities of some rows do not sum to one."))
     return p
 

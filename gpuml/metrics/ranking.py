@@ -14,6 +14,7 @@ import sklearn.metrics as sk
 from sklearn.exceptions import UndefinedMetricWarning
 
 from gpuml._arrays import Array, device_of
+from gpuml._arrays.ops import any_true
 from gpuml.metrics._class_single import score_scores
 from gpuml.metrics._classes import DECISION, PROBABILITY, add_row
 from gpuml.metrics._functions import PARAMETERS, public
@@ -131,7 +132,7 @@ def _check_multiclass(problem, options, scores):
     problem.check_labels(options["labels"])
     xp = problem.xp
     off = xp.abs(xp.sum(scores, axis=-1, dtype=xp.float64) - 1)
-    if bool(xp.any(off > 1e-5 + 1e-8)):
+    if any_true(off > 1e-5 + 1e-8, xp):
         raise ValueError("Scores must be probabilities that sum to 1 over the classes.")
 
 

@@ -15,6 +15,7 @@ import sklearn.metrics as sk
 
 from gpuml._arrays import place_of
 from gpuml._arrays.gpus import elementwise
+from gpuml._arrays.ops import any_true
 from gpuml.metrics._batched import METRICS, OF_MODELS, Metric, evaluate, is_of_model
 from gpuml.metrics._functions import options_of, public
 from gpuml.metrics._input import check_parameters, check_targets
@@ -102,7 +103,7 @@ def _deviance_fraction(y, pred, weight, options, xp):
     numerator, denominator = (
         weighted_mean(_deviance(y, guess, options, xp), weight, xp) for guess in (pred, mean)
     )
-    if not is_of_model(options) and y.shape[0] > 1 and bool(xp.any(denominator == 0)):
+    if not is_of_model(options) and y.shape[0] > 1 and any_true(denominator == 0, xp):
         raise ZeroDivisionError(
             "d2_tweedie_score is not defined for a constant y_true: its deviance is zero."
         )
@@ -130,7 +131,7 @@ def _root(errors, xp):
 
 def _log_domain(metric):
     def check(y, pred, options, xp):
-        if bool(xp.any(y <= -1)) or bool(xp.any(pred <= -1)):
+        if any_true(y <= -1, xp) or any_true(pred <= -1, xp):
             raise ValueError(
                 f"{metric} cannot be used when targets contain values less than or equal to -1; "
                 "y_true or y_pred does."
@@ -143,15 +144,15 @@ def _deviance_domain(y, pred, options, xp):
     power = options["power"]
     if power == 0:
         return
-    bad = bool(xp.any(pred <= 0))
+    bad = any_true(pred <= 0, xp)
     if power < 0:
         needed = "strictly positive y_pred."
     elif power < 2:
         needed = "non-negative y and strictly positive y_pred."
-        bad = bad or bool(xp.any(y < 0))
+        bad = bad or any_true(y < 0, xp)
     else:
         needed = "strictly positive y and y_pred."
-        bad = bad or bool(xp.any(y <= 0))
+        bad = bad or any_true(y <= 0, xp)
     if bad:
         raise ValueError(
             f"Mean Tweedie deviance error with power={power} can only be used on {needed}"

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, device_of, is_numpy, namespace
+from gpuml._arrays.ops import along_rows
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,8 @@ def sum_rows(values: Array, weight: Array | None, xp: Any) -> Array:
     """Weighted sums over the rows of float64 values (..., n, t)."""
     if weight is not None:
         values = values * xp.astype(weight, xp.float64, copy=False)[:, None]
+    if values.shape[-1] == 1:
+        return along_rows(xp.sum, values[..., 0], xp)[..., None]
     return xp.sum(values, axis=-2)
 
 

@@ -66,7 +66,10 @@ def _is_same(method):
 def _accuracy(model, X, y):
     found = model.predict(X)
     if type(found) is type(y) and found.dtype == y.dtype and found.shape == y.shape:
-        return float((found == y).mean())
+        same = found == y
+        # The mean of flags is one more kernel that CuPy compiles.
+        right = np.count_nonzero(same) if is_numpy(same) else float(same.astype(np.float64).sum())
+        return right / len(y)
     return accuracy_score(y, found)
 
 

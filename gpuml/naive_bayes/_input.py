@@ -19,6 +19,7 @@ from gpuml._arrays import (
     to_host,
 )
 from gpuml._arrays.labels import Encoded
+from gpuml._arrays.ops import any_true
 from gpuml._inputs.csr import NUMBERS, check_csr
 from gpuml._inputs.validation import check_classify, check_rows
 
@@ -97,7 +98,7 @@ def refuse_negative(X: Any, whom: str) -> None:
     xp = place_of(values).xp
     if xp.isdtype(values.dtype, "bool"):
         return
-    if values.shape[0] > 0 and bool(xp.any(values < 0)):
+    if values.shape[0] > 0 and any_true(values < 0, xp):
         raise ValueError(f"Negative values in data passed to {whom}.")
 
 

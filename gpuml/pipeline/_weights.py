@@ -8,6 +8,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.metadata_routing import process_routing
 
 from gpuml._arrays import as_array, is_array, namespace
+from gpuml._arrays.ops import any_true
 from gpuml._sklearn import _routing_enabled
 
 
@@ -52,4 +53,4 @@ def _some_negative(weight):
         return False
     xp = namespace(weight)
     is_real = xp.isdtype(weight.dtype, ("integral", "real floating"))
-    return is_real and bool(xp.any(weight < 0))
+    return is_real and any_true(weight < 0, xp)

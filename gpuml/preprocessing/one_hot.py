@@ -17,6 +17,7 @@ from gpuml._arrays import (
     place_of,
     to_host,
 )
+from gpuml._arrays.ops import any_true
 from gpuml._inputs.validation import check_images, check_rows
 from gpuml.preprocessing._categories import Encoder, one_of_each
 from gpuml.preprocessing._places import wants_frame
@@ -98,7 +99,7 @@ class OneHotEncoder(Encoder, sk.OneHotEncoder):
             otherwise = int(columns[j][rare][0]) if as_rare else -1
             codes.append(xp.where(is_known, code, xp.full_like(code, otherwise)))
             unknown.append(xp.any(~is_known))
-        if bool(xp.any(xp.stack(unknown))):
+        if any_true(xp.stack(unknown), xp):
             self._say_unknown(X)
         return codes
 
@@ -168,7 +169,7 @@ class OneHotEncoder(Encoder, sk.OneHotEncoder):
         nothing = ~xp.any(block != 0, axis=1)
         if dropped is not None:
             return xp.where(nothing, xp.full_like(values, categories[dropped].item()), values)
-        if bool(xp.any(nothing)):
+        if any_true(nothing, xp):
             if self.handle_unknown == "error":
                 raise ValueError(
                     f"Samples {np.flatnonzero(to_host(nothing))} can not be inverted when "

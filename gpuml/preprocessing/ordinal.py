@@ -5,6 +5,7 @@ from sklearn import preprocessing as sk
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from gpuml._arrays import Array, as_array, device_of, is_foreign, move, namespace, place_of
+from gpuml._arrays.ops import any_true
 from gpuml._inputs.validation import check_images, check_rows
 from gpuml._sklearn import is_scalar_nan
 from gpuml.preprocessing._categories import Encoder, one_of_each
@@ -66,7 +67,7 @@ class OrdinalEncoder(Encoder, sk.OrdinalEncoder):
             slots = xp.where(is_known, found, xp.full_like(found, numbers.shape[0] - 1))
             columns.append(xp.astype(xp.take(numbers, slots, axis=0), dtype))
             unknown.append(xp.any(~is_known))
-        if self.handle_unknown == "error" and bool(xp.any(xp.stack(unknown))):
+        if self.handle_unknown == "error" and any_true(xp.stack(unknown), xp):
             # scikit-learn says it in its words, of one row or more of each category.
             sk.OrdinalEncoder.transform(self, one_of_each(X))
         return xp.stack(columns, axis=1)
@@ -120,13 +121,13 @@ class OrdinalEncoder(Encoder, sk.OrdinalEncoder):
         if self.handle_unknown == "use_encoded_value":
             unknown = _is(codes, self.unknown_value)
             codes = xp.where(unknown, xp.zeros_like(codes), codes)
-        if bool(xp.any((codes < 0) | (codes >= len(categories)))):
+        if any_true((codes < 0) | (codes >= len(categories)), xp):
             raise IndexError(
                 f"Feature {j} has {len(categories)} categories, numbered from 0, but X holds other "
                 "numbers."
             )
         values = xp.take(move(categories, place), xp.astype(codes, xp.int64), axis=0)
-        if unknown is None or not bool(xp.any(unknown)):
+        if unknown is None or not any_true(unknown, xp):
             return values
         if dtype.kind != "f":
             raise ValueError(

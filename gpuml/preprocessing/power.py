@@ -9,6 +9,7 @@ from sklearn import preprocessing as sk
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import Array, as_array, is_foreign, move, namespace, place_of, to_host
+from gpuml._arrays.ops import any_true
 from gpuml._inputs.validation import check_images, check_rows
 from gpuml.preprocessing._places import at_host, host_dtype
 from gpuml.preprocessing._transformer import Transformer
@@ -94,7 +95,7 @@ class PowerTransformer(Transformer, sk.PowerTransformer):
 
     def _checked(self, X):
         xp = namespace(X)
-        if self.method == "box-cox" and bool(xp.any(X <= 0)):
+        if self.method == "box-cox" and any_true(X <= 0, xp):
             raise ValueError(
                 "The Box-Cox transformation can only be applied to strictly positive data"
             )

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn import preprocessing as sk
 
 from gpuml._arrays import Array, as_array, move, namespace, place_of, to_host
-from gpuml._arrays.ops import clipped
+from gpuml._arrays.ops import any_true, clipped
 from gpuml._inputs.validation import check_rows, check_weight
 from gpuml._sklearn import _fit_context
 from gpuml.preprocessing._column_extrema import column_extrema
@@ -140,7 +140,7 @@ class SplineTransformer(Transformer, sk.SplineTransformer):
         x = xp.where(missing, xp.full_like(x, low if low == low else 0.0), x)
         inside = clipped(x, low, high) if low == low else x
         outside = x - inside
-        if self.extrapolation == "error" and bool(xp.any(outside != 0)):
+        if self.extrapolation == "error" and any_true(outside != 0, xp):
             raise ValueError("`X` contains values beyond the limits of the knots.")
         if self.extrapolation == "continue":
             inside = x

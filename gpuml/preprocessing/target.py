@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from gpuml._arrays import Array, is_foreign, move, namespace, place_of, to_host
 from gpuml._arrays.labels import encode
+from gpuml._arrays.ops import any_true
 from gpuml._inputs.output import as_asked
 from gpuml._inputs.validation import check_rows, finite_target, unchanged_on_error
 from gpuml._sklearn import _fit_context
@@ -270,6 +271,6 @@ def _kind_of(y):
     xp = namespace(y)
     if y.ndim != 1:
         return "unknown"
-    if xp.isdtype(y.dtype, "real floating") and bool(xp.any(y != xp.round(y))):
+    if xp.isdtype(y.dtype, "real floating") and any_true(y != xp.round(y), xp):
         return "continuous"
     return "binary" if encode(y).n_classes <= 2 else "multiclass"

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, Place, namespace, place_of, to_host
+from gpuml._arrays.ops import all_finite, any_true
 from gpuml.encodings import Packed
 from gpuml.reading.sources import Source
 from gpuml.reading.streams import blocks
@@ -86,9 +87,9 @@ class Visits:
 
     def _demand_squares(self, total):
         xp = namespace(total.G)
-        if bool(xp.any(total.G != 0)):
+        if any_true(total.G != 0, xp):
             return
-        if any(bool(xp.any(Y != 0)) for Y in self.images):
+        if any(any_true(Y != 0, xp) for Y in self.images):
             raise TooSmall(self._rule.dtype)
 
     def left(self, turn: Array) -> Array:
@@ -146,7 +147,7 @@ def mean_of_first(block: Array) -> Array:
 def check_sums(sums: Sums) -> None:
     """Complain of rows whose sums are not finite."""
     xp = namespace(sums.total)
-    if not bool(xp.all(xp.isfinite(sums.total))):
+    if not all_finite(sums.total, xp):
         raise ValueError(NOT_FINITE)
 
 

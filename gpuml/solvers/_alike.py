@@ -5,6 +5,7 @@ from itertools import pairwise
 import numpy as np
 
 from gpuml._arrays import Array, device_of, is_numpy, namespace
+from gpuml._arrays.ops import all_true
 from gpuml.solvers._blocks import quiet
 
 # Models of a sample whose margins differ by at most this share of their spread begin at one model:
@@ -14,7 +15,7 @@ NEARLY = 0.05
 
 def are_alike(W: Array) -> bool:
     """Whether several candidates have the same models (C, S, k, q), as at the start."""
-    return W.shape[0] > 1 and bool(namespace(W).all(W[:1, ...] == W))
+    return W.shape[0] > 1 and all_true(W[:1, ...] == W, namespace(W))
 
 
 def different(W: Array) -> tuple[Array, Array | None]:

@@ -15,7 +15,7 @@ from math import log, pi
 import numpy as np
 
 from gpuml._arrays import Array, Place, device_of, move, namespace, place_of, to_host
-from gpuml._arrays.ops import EPS
+from gpuml._arrays.ops import EPS, all_true, any_true
 from gpuml.solvers._mixture_space import Components, Space, Told
 from gpuml.solvers.gaussians import (
     ILL_DEFINED,
@@ -185,7 +185,7 @@ class Diagonal(Kind):
         if self.spherical:
             variances = xp.mean(variances, axis=1, keepdims=True) * xp.ones_like(variances)
         variances = variances + told.reg[:, None]
-        if not bool(xp.all(variances > 0)):
+        if not all_true(variances > 0, xp):
             raise ValueError(ILL_DEFINED)
         return Components(told.sizes, _weights(counts, told, space), means, variances)
 
@@ -339,7 +339,7 @@ class Full(Turned):
         least = xp.min(xp.linalg.diagonal(factors), axis=1)
         # Differences are rounded as the rows are.
         far = (ROUNDING**2) * (1.0 + xp.sum(centres**2, axis=1))
-        if not good.all() or bool(xp.any(least**2 <= far)):
+        if not good.all() or any_true(least**2 <= far, xp):
             raise ValueError(ILL_DEFINED)
         covariances, lower = (xp.asarray(a, copy=True) for a in (covariances, lower))
         for j, k in enumerate(which):

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, is_numpy, move, namespace, to_host
-from gpuml._arrays.ops import constant
+from gpuml._arrays.ops import all_true, constant
 from gpuml._arrays.threads import threads_for_order
 from gpuml.data import row_indices, take
 from gpuml.solvers.bands import GroupKernels
@@ -86,7 +86,7 @@ def held_out_scores(
 def _check_weights(train, held):
     """Refuse parts of splits without weight, where a mean or a score would divide zero by zero."""
     xp = namespace(train)
-    if not bool(xp.all(train > 0) & xp.all(held > 0)):
+    if not (all_true(train > 0, xp) and all_true(held > 0, xp)):
         raise ValueError(
             "Sample weights of the training or of the held-out part of a split sum to zero, so "
             "that its models cannot be fitted or scored. Shuffle the rows, or leave out those "

@@ -37,7 +37,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpuml._arrays import HOST, Array, Place, is_numpy, move, namespace, place_of, to_host
-from gpuml._arrays.ops import EPS
+from gpuml._arrays.ops import EPS, all_finite
 from gpuml._arrays.threads import one_blas_thread
 from gpuml.solvers._blocks import quiet
 from gpuml.solvers._subspace import eigh_descending
@@ -289,7 +289,7 @@ def checked(total: Any) -> Any:
         If they are not.
     """
     xp = namespace(total.G)
-    if not bool(xp.all(xp.isfinite(total.G)) & xp.all(xp.isfinite(total.Z))):
+    if not (all_finite(total.G, xp) and all_finite(total.Z, xp)):
         raise ValueError(NOT_FINITE)
     return total
 

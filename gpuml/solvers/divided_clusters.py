@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 
 from gpuml._arrays import Array, move, namespace, place_of, to_host
+from gpuml._arrays.ops import all_true
 from gpuml.data import Holders
 from gpuml.solvers._far_rows import distances_of, moved_to_far_rows
 from gpuml.solvers.clusters import (
@@ -116,7 +117,7 @@ class DividedPoints:
         for r, old in enumerate(centres):
             k = old.shape[0]
             own, weight = sums[r, :k, :], weights[r, :k]
-            if bool(xp.all(weight > 0)):
+            if all_true(weight > 0, xp):
                 new = own / weight[:, None]
             else:
                 new = move(self._with_all_centres(old, *map(to_host, (own, weight))), place_of(own))

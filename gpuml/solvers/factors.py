@@ -18,7 +18,7 @@ import numpy as np
 
 from gpuml._arrays import Array, Place, move, namespace
 from gpuml._arrays.grams import design
-from gpuml._arrays.ops import EPS, triangular_factor, zeros
+from gpuml._arrays.ops import EPS, all_true, triangular_factor, zeros
 from gpuml.data import Batch, Rows, atoms_here
 from gpuml.solvers._blocks import Blocks, sum_blocks
 from gpuml.solvers.shifts import atom_shifts, mean_shift
@@ -286,5 +286,5 @@ def _solve_svd(svd, b, alpha, rcond, xp):
     kept = s > rcond * float(s[0])
     safe = xp.where(kept, s, xp.ones_like(s))
     gain = xp.where(kept, safe / (safe**2 + alpha), xp.zeros_like(s))
-    full_rank = bool(xp.all(kept)) and U.shape[0] >= Vt.shape[1]
+    full_rank = all_true(kept, xp) and U.shape[0] >= Vt.shape[1]
     return Vt.T @ (gain[:, None] * (U.T @ b)), full_rank or alpha > 0

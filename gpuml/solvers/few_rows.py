@@ -25,7 +25,7 @@ from gpuml._arrays import (
     place_of,
     to_host,
 )
-from gpuml._arrays.ops import zeros
+from gpuml._arrays.ops import any_true, zeros
 from gpuml.designs import Dense, Divided, Mapped
 from gpuml.penalties import Penalty
 from gpuml.solvers._blocks import quiet
@@ -173,7 +173,7 @@ class _Rows:
         if isinstance(data.design, Mapped):
             means = weights @ X
             far = xp.all(are_far(means, weights @ X**2), axis=0)
-            if bool(xp.any(far)):
+            if any_true(far, xp):
                 shift = xp.where(far, means[0, :], xp.zeros_like(means[0, :]))
                 rows, maps = Dense(X - shift, data.place), data.design.maps_about(shift)
                 data, X = replace(data, design=Mapped(rows, maps)), rows.X

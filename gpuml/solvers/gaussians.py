@@ -14,6 +14,7 @@ import numpy as np
 
 from gpuml._arrays import Array, device_of, namespace, place_of
 from gpuml._arrays.cholesky import cholesky_or_none
+from gpuml._arrays.ops import all_true
 from gpuml._arrays.threads import threads_for_order
 
 # Workspace for differences of rows to a mean.
@@ -55,7 +56,7 @@ def precision_factors(covariances: Array, kind: str) -> Array:
     """
     xp = namespace(covariances)
     if kind in ("diag", "spherical"):
-        if not bool(xp.all(covariances > 0)):
+        if not all_true(covariances > 0, xp):
             raise ValueError(ILL_DEFINED)
         return 1.0 / xp.sqrt(covariances)
     lower, good = roots(covariances[None, ...] if kind == "tied" else covariances)

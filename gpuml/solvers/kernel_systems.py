@@ -23,7 +23,7 @@ import numpy as np
 from scipy import linalg
 
 from gpuml._arrays import Array, free_bytes, is_numpy, move, namespace, place_of, to_host
-from gpuml._arrays.ops import constant, solve_shifted
+from gpuml._arrays.ops import any_true, constant, solve_shifted
 from gpuml._arrays.threads import one_blas_thread, ordered_map
 from gpuml.data import cut
 from gpuml.solvers._blocks import quiet
@@ -286,7 +286,7 @@ def _factored(systems, alphas, split, left, dual):
     K, root = systems.K, xp.take(root, rows, axis=0)
     if rows.shape[0] < systems.K.shape[0]:
         K = xp.take(xp.take(K, rows, axis=0), rows, axis=1)
-    weighted = bool(xp.any(root != 1.0))
+    weighted = any_true(root != 1.0, xp)
     if weighted:
         K = root[:, None] * K * root
     sides = xp.take(systems.y, rows, axis=0) * root[:, None]

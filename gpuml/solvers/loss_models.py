@@ -26,6 +26,7 @@ from gpuml._arrays import (
     namespace,
     place_of,
 )
+from gpuml._arrays.ops import any_true
 from gpuml._arrays.threads import one_blas_thread
 from gpuml.designs import Beside, Divided
 from gpuml.penalties import Penalty
@@ -286,7 +287,7 @@ def _along_path(data, penalty, start, options):
     size = move(sample.ask(_squares), place_of(penalty.l2))
     strong, total = STRONG * data.loss.bound * float(xp.max(size)), data.total_weights
     W, n_iter = start, 0
-    while options.max_iter > n_iter and bool(xp.any((penalty.l2 > 0) & (penalty.l2 < strong))):
+    while options.max_iter > n_iter and any_true((penalty.l2 > 0) & (penalty.l2 < strong), xp):
         l2 = xp.where((penalty.l2 > 0) & (penalty.l2 < strong), strong, penalty.l2)
         stronger = replace(penalty, l2=l2)
         gradient = Objective(data, total, stronger).gradient(W, begins=True)

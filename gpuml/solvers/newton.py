@@ -13,7 +13,7 @@ import numpy as np
 
 from gpuml._arrays import Array, device_of, is_numpy, move, namespace, place_of
 from gpuml._arrays.grams import add_gram, full_symmetric, own_products, subtract_gram
-from gpuml._arrays.ops import all_finite, zeros
+from gpuml._arrays.ops import all_finite, any_true, zeros
 from gpuml._arrays.threads import ordered_map
 from gpuml.data import cut, without_features
 from gpuml.designs import Mapped
@@ -205,10 +205,10 @@ def _far_means(H, design, xp):
     level = xp.where(H[p, p] > 0, H[p, p], xp.ones_like(H[p, p]))  # a shard may have no weight
     mean = H[:p, p] / level
     far = are_far(mean, xp.linalg.diagonal(H)[:p] / level)
-    if not bool(xp.any(far)):
+    if not any_true(far, xp):
         return None
     _, shift = design.sample(slice(0, 0)).less(xp.where(far, mean, xp.zeros_like(mean)))
-    return shift if bool(xp.any(shift != 0)) else None
+    return shift if any_true(shift != 0, xp) else None
 
 
 def are_far(means: Array, squares: Array) -> Array:

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.spatial.distance import cdist, pdist, squareform
 
 from gpuml._arrays import Array, is_numpy, namespace
-from gpuml._arrays.ops import clipped
+from gpuml._arrays.ops import any_true, clipped
 from gpuml._arrays.threads import blas_threads, may_limit_blas, one_blas_thread, ordered_map
 from gpuml.data import cut
 
@@ -145,7 +145,7 @@ def pair_base(kind: str, X: Array, Y: Array | None = None) -> Array:
         return X @ (X if same else _normed(Y, xp)).T
     if kind == "relative":
         for name, values in (("X", X), ("Y", Y)):
-            if bool(xp.any(values < 0)):
+            if any_true(values < 0, xp):
                 raise ValueError(f"{name} contains negative values.")
     return _by_feature(kind, X, Y, xp)
 

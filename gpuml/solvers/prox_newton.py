@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from gpuml._arrays import Array, is_numpy, move, namespace, place_of, to_host
-from gpuml._arrays.ops import clipped
+from gpuml._arrays.ops import all_true, clipped
 from gpuml.solvers._blocks import quiet
 from gpuml.solvers._patterns import Factors
 from gpuml.solvers._step_rules import is_noise
@@ -63,7 +63,7 @@ class SparseProblem(Objective):
         xp = namespace(W)
         H = move(rows.ask(_second_derivatives, W, shared), place_of(W))
         used = xp.tile(self.penalty.used[:, :, 0, :], (1, 1, W.shape[2]))
-        if not bool(xp.all(used == 1.0)):
+        if not all_true(used == 1.0, xp):
             H = H * used[..., :, None] * used[..., None, :]
         flat = xp.reshape(H, (*H.shape[:-2], -1))
         flat[..., :: H.shape[-1] + 1] *= 1.0 + RIDGE

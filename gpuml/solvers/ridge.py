@@ -24,7 +24,7 @@ from functools import cache
 import numpy as np
 
 from gpuml._arrays import Array, device_of, is_numpy, namespace, to_host
-from gpuml._arrays.ops import EPS, constant, solve_shifted, zeros
+from gpuml._arrays.ops import EPS, all_true, constant, solve_shifted, zeros
 from gpuml._arrays.threads import threads_for_order
 from gpuml.data import Folds, Partition, row_indices, whole
 from gpuml.solvers._blocks import quiet
@@ -388,7 +388,7 @@ def solve_held(problem, alphas, rcond, most):
         coef, unique = solve_rows(problem, alphas, rcond)
     xp = namespace(coef)
     held = xp.abs(coef) <= most  # (U, t, p)
-    if bool(xp.all(held)):
+    if all_true(held, xp):
         return coef, unique
     found = []
     for i, own in enumerate(to_host(xp.all(held, axis=(-2, -1)))):

@@ -21,7 +21,7 @@ from typing import Any, cast
 import numpy as np
 
 from gpuml._arrays import Array, device_of, free_bytes, is_numpy, namespace, to_host
-from gpuml._arrays.ops import all_finite, constant
+from gpuml._arrays.ops import all_finite, all_true, constant
 from gpuml._settings.config import current_settings
 from gpuml.data import Folds, split_weights
 from gpuml.designs._sparse_ops import times, transposed
@@ -222,7 +222,7 @@ class _Models:
         """Whether the curvatures along all features are about the same."""
         xp = namespace(self.inverse)
         means = xp.mean(self.inverse, axis=1) * xp.mean(1.0 / self.inverse, axis=1)
-        return bool(xp.all(means <= ALIKE))
+        return all_true(means <= ALIKE, xp)
 
     def select(self, index: Array) -> "_Models":
         """Some of the models."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from gpuml._arrays import Array, move, namespace, place_of
-from gpuml._arrays.ops import EPS
+from gpuml._arrays.ops import EPS, any_true
 
 PLOIDY = 2
 
@@ -121,7 +121,7 @@ def standard_of(rule: Rule, sums: Sums | None, shift: Array, n_rows: int) -> Sta
     mean = fill = None
     if sums is not None:
         mean = sums.total / xp.where(sums.count > 0, sums.count, xp.ones_like(shift))
-        fill = mean if bool(xp.any(sums.count < n_rows)) else None
+        fill = mean if any_true(sums.count < n_rows, xp) else None
     centre = rule.center
     if isinstance(centre, bool):
         centre = mean if centre else None
@@ -156,7 +156,7 @@ def _variance(sums, mean, shift, xp):
 def _of_drift(mean, xp):
     share = mean / PLOIDY
     outside = (share < 0) | (share > 1)
-    if bool(xp.any(outside)):
+    if any_true(outside, xp):
         worst = int(xp.argmax(xp.astype(outside, xp.int64)))
         raise ValueError(
             "scale='patterson' is for counts of alleles 0, 1 and 2, and feature "

@@ -23,7 +23,7 @@ from gpuml._arrays import (
     place_of,
     to_host,
 )
-from gpuml._arrays.ops import side_by_side
+from gpuml._arrays.ops import all_true, any_true, side_by_side
 from gpuml.data import Batch, Rows, take
 from gpuml.designs import Coded, Columns, Dense, Design, Flagged
 from gpuml.solvers.numbered_rows import NumberedBatch
@@ -142,7 +142,7 @@ class Table:
         """Some of the rows; consecutive rows share memory."""
         xp, first = self.place.xp, int(rows[0]) if rows.shape[0] else 0
         run = xp.arange(first, first + rows.shape[0], dtype=rows.dtype, device=self.place.device)
-        one = rows.shape[0] > 0 and bool(xp.all(rows == run))
+        one = rows.shape[0] > 0 and all_true(rows == run, xp)
         own: Any = slice(first, first + rows.shape[0]) if one else rows
         codes = tuple(take(codes, own, xp) for codes in self.codes)
         numbers, holes = (take(a, own, xp) for a in (self.numbers, self.holes))
@@ -314,7 +314,7 @@ def make_table(
     typical, holes = np.zeros(n_numbers), {}
     for number, given in enumerate(numbers):
         hole = xp.isnan(given)
-        if bool(xp.any(hole)):
+        if any_true(hole, xp):
             holes[number] = hole
             known = given[~hole]
             # Robust, so that no wild value takes digits from all others; it need not be exact.

@@ -45,6 +45,15 @@ def test_one_number_that_is_not_finite_is_seen(library, dtype, bad):
     assert not _finite(library.asarray(numbers[:, ::2]))
 
 
+@pytest.mark.parametrize("shape", [(0,), (3,), (40, 30)])
+def test_flags_that_are_all_or_any_true(library, shape):
+    for values in (np.zeros(shape, bool), np.ones(shape, bool), np.arange(np.prod(shape)) % 2 == 1):
+        flags = library.asarray(values.reshape(shape))
+        xp = namespace(flags)
+        assert _ops.all_true(flags, xp) is bool(values.all())
+        assert _ops.any_true(flags, xp) is bool(values.any())
+
+
 def _finite(x):
     return _ops.all_finite(x, namespace(x))
 

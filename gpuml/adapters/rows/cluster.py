@@ -10,7 +10,7 @@ from sklearn import cluster
 from sklearn.exceptions import ConvergenceWarning
 
 from gpuml._arrays import as_array, is_array, move, namespace, place_of, synchronize, to_host
-from gpuml._arrays.ops import all_finite
+from gpuml._arrays.ops import all_finite, any_true
 from gpuml.adapters._conversion import Conversion
 from gpuml.adapters._kmeans import CONVERSION
 from gpuml.adapters._row import Row, only, unset, when, when_set
@@ -140,7 +140,7 @@ def _check_two_rows(name, data):
 
 def _has_rows_of_zeros(X):
     xp = namespace(X)
-    return bool(xp.any(xp.all(X == 0, axis=1)))
+    return any_true(xp.all(X == 0, axis=1), xp)
 
 
 # ---------------------------------------------------------------- DBSCAN
@@ -408,7 +408,7 @@ def _spectral_checks(params, data):
 def _is_asymmetric(X):
     if not hasattr(X, "tocsr"):
         xp = namespace(X)
-        return bool(xp.any(xp.abs(X - X.T) > ASYMMETRY))
+        return any_true(xp.abs(X - X.T) > ASYMMETRY, xp)
     difference = abs(X - X.T.tocsr())
     return difference.nnz > 0 and float(difference.max()) > ASYMMETRY
 

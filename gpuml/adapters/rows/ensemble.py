@@ -7,6 +7,7 @@ from sklearn import ensemble
 from sklearn.utils import check_random_state
 
 from gpuml._arrays import namespace
+from gpuml._arrays.ops import any_true
 from gpuml.adapters._conversion import Conversion
 from gpuml.adapters._row import Row, only, unset, when, when_set
 
@@ -62,7 +63,7 @@ def _regressor_checks(params, data):
     if params["criterion"] != "poisson":
         return
     xp = namespace(data.y)
-    if bool(xp.any(data.y < 0)):
+    if any_true(data.y < 0, xp):
         raise ValueError(
             "Some value(s) of y are negative which is not allowed for Poisson regression."
         )
