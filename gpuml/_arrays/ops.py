@@ -362,17 +362,17 @@ def all_finite(x: Array, xp: Any) -> bool:
 
 def all_true(flags: Array, xp: Any) -> bool:
     """Whether all of some flags are True; one number comes to CPU memory."""
-    # CuPy brings kernels for extrema. For `all` and `any` it compiles some, on a new machine for
-    # five seconds each.
+    # CuPy brings kernels for extrema of numbers. For `all` and `any` it compiles some, on a new
+    # machine for five seconds each.
     if is_cupy(flags) and flags.size > 0:
-        return bool(flags.min())
+        return bool(flags.view("uint8").min())
     return bool(xp.all(flags))
 
 
 def any_true(flags: Array, xp: Any) -> bool:
     """Whether any of some flags is True; one number comes to CPU memory."""
     if is_cupy(flags) and flags.size > 0:
-        return bool(flags.max())
+        return bool(flags.view("uint8").max())
     return bool(xp.any(flags))
 
 
