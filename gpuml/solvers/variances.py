@@ -1,5 +1,6 @@
 """Preconditioners of smooth models from the variances of their features alone."""
 
+import math
 from dataclasses import dataclass
 from typing import Self
 
@@ -13,10 +14,12 @@ from gpuml.solvers._blocks import quiet
 from gpuml.solvers.loss_rows import LossRows
 from gpuml.solvers.newton import check_squares, mean_targets
 
-# So many other entries of a sparse row, at most, are taken to go with each; and the share of
-# negative ones, such as those of scaled numbers beside words, up to which any are.
-MOST_TOGETHER = 30
-MOST_NEGATIVE = 0.1
+# Features go together if their curvature is that of words in texts: so many times as much as what
+# as many rows of independent features show. Levels of a table do not.
+LEAST_TOGETHER = 2.0
+# Steps of the power method, which end below the largest curvature, and rows per feature for them.
+STEPS, ROWS_PER_FEATURE = 3, 4
+ABOVE = 1.5
 
 
 @dataclass(frozen=True)
@@ -68,11 +71,11 @@ def diagonal_inverse(sample: LossRows, penalty: Penalty, n_rows: int) -> Diagona
     with quiet():
         mean, variance = (move(a, home) for a in sample.design.spread())  # (1 or S, p)
         check_squares(variance + mean**2, xp)
+        fitted = penalty.used[:, :, 0, -1:]
+        others = _together(sample.design, centred=bool(xp.min(fitted) > 0))
     curved = sample.loss.typical(sample.n_vectors, lambda: move(_mean_target(sample), home))
-    fitted = penalty.used[:, :, 0, -1:]
     # Without an intercept it is the squares that count, not the variances.
     size = variance + (1.0 - fitted) * mean**2  # (C, S, p)
-    others = _together(sample.design)
     if n_rows < sample.design.shape[1] and others == 0:
         # Steps that do not leave the space of the rows: outside of it the curvature is the
         # penalty's alone, which no variance shows.
@@ -92,16 +95,31 @@ def diagonal_inverse(sample: LossRows, penalty: Penalty, n_rows: int) -> Diagona
     return Diagonal(inverse[:, :, None, :], centre[:, :, None, :])
 
 
-def _together(design):
-    """How many other entries of a sparse row go with each, as words of a text do; 0 for others.
+def _together(design, *, centred):
+    """How many times their own is the curvature along what sparse features share; 0 for little.
 
-    Entries of either sign are none of these.
+    Steps of the power method lead there from all features at once.
     """
     if not isinstance(design, Sparse) or design.n_entries == 0:
         return 0.0
-    if float((design.matrix.data < 0).mean()) > MOST_NEGATIVE:
-        return 0.0
-    return max(0.0, min(MOST_TOGETHER, design.n_entries / design.shape[0] - 1))
+    xp, (n, p) = design.place.xp, design.shape
+    every = n // (ROWS_PER_FEATURE * p)
+    # Variances are of the same rows: one that has a rare level must not stand for many.
+    rows = design.sample(slice(0, n, every)) if every > 1 else design
+    mean, variance = (a[0, :] for a in rows.spread())
+    size = variance if centred else variance + mean**2
+    inverse = xp.where(size > 0, 1.0 / xp.where(size > 0, size, 1.0), 0.0)
+    little = LEAST_TOGETHER * (1.0 + math.sqrt(p / rows.shape[0])) ** 2
+    v, found = xp.sqrt(inverse), 0.0
+    for step in range(STEPS):
+        z = rows.matvec(v[None, :])[:, 0]
+        z = z - xp.mean(z) if centred else z
+        found = float(xp.mean(z**2) / xp.sum(v**2 * size))
+        if step > 0 and not found > LEAST_TOGETHER:
+            return 0.0
+        v = rows.rmatvec(z[:, None])[0, :] * inverse
+        v = v / xp.max(xp.abs(v))
+    return ABOVE * found if found > little else 0.0
 
 
 def _usual(variances):

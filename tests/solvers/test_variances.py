@@ -6,9 +6,12 @@ import sklearn.linear_model as sk
 from scipy import sparse
 from scipy.special import logsumexp
 from sklearn.feature_extraction.text import TfidfTransformer
+from sklearn.preprocessing import OneHotEncoder
 
+from gpuml.designs import Sparse
 from gpuml.linear_model import LogisticRegression
 from gpuml.model_selection import GridSearchCV
+from gpuml.solvers.variances import _together
 
 
 def words(rng, n, p, k):
@@ -46,3 +49,27 @@ def test_searches_of_texts_take_few_passes(rng):
     X, y = words(rng, 900, 1200, 3)
     found = GridSearchCV(LogisticRegression(), {"C": [1.0, 100.0]}, cv=3, refit=False).fit(X, y)
     assert found.plan_.steps[0].n_passes < 70
+
+
+def levels(rng, n):
+    """Indicators of 30 columns of 20 levels, the usual first."""
+    usual = 1.0 / np.arange(1, 21)
+    of_rows = rng.choice(20, size=(n, 30), p=usual / usual.sum())
+    return OneHotEncoder().fit_transform(of_rows).tocsr()
+
+
+def numbers(rng, n):
+    """Independent entries of one sign."""
+    return sparse.random_array((n, 600), density=0.03, rng=rng, format="csr")
+
+
+@pytest.mark.parametrize("n", [200, 2000, 8000])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_words_go_together_and_levels_and_numbers_do_not(rng, n, dtype):
+    def together(X):
+        return _together(Sparse(X.astype(dtype)), centred=True)
+
+    assert together(words(rng, n, 600, 3)[0]) > 10
+    assert together(levels(rng, n)) == 0
+    assert together(numbers(rng, n)) == 0
+    assert together(numbers(rng, n)[:0]) == 0
