@@ -1,8 +1,8 @@
 """One smooth model of rows in CPU memory: quasi-Newton steps that take few calls of Python.
 
 Steps, and when they end, are those of `solvers.lbfgs`, for one vector of NumPy. Variances of the
-features begin; a Hessian takes their place as soon as the passes that are still to go, at the rate
-of those before, would take longer than it does. Of few rows every step is Newton's, as in
+features begin; a Hessian takes their place as soon as passes have taken as long as it does, if those
+that are still to go, at their rate, would too. Of few rows every step is Newton's, as in
 `solvers.few_rows`.
 """
 
@@ -36,7 +36,14 @@ from gpuml.solvers.newton import (
     check_squares,
     mean_second_derivatives,
 )
-from gpuml.solvers.refresh import CPU_COSTS, MATRICES_AT_ONCE, SAMPLE_ROWS
+from gpuml.solvers.refresh import (
+    CPU_COSTS,
+    KNOWN,
+    MATRICES_AT_ONCE,
+    MOST_LEFT,
+    SAMPLE_ROWS,
+    rate_of,
+)
 from gpuml.solvers.variances import diagonal_inverse
 
 # Rows of a sample to begin with are at most this part of all.
@@ -45,15 +52,18 @@ WORTH_SAMPLING = 16
 MEMORY = 10
 # The overhead of Python per pass of one model, in multiplications.
 PASS_HERE = 1e6
+# What a byte of the rows takes in a pass, from memory and from the cache, and factoring a matrix,
+# in units of the cube of its order.
+FROM_MEMORY, FROM_CACHE, CACHE_BYTES = 4.0, 0.5, 2**24
+ONE_FACTOR = 0.5
 # The first Hessian is of this part of the rows, the next ones of twice as many.
 FIRST_PART = 4
 MOST_PART = 3
-# Passes after which a rate is known, and by how many a Hessian has to be better.
-KNOWN = 3
+# By how many passes a Hessian has to be better.
 BETTER = 2
-# Passes after which it is known well enough to tell that `max_iter` is going to stop them.
+# Passes after which a rate is known well enough to tell that `max_iter` is going to stop them.
 RELIABLE = 10
-LEAST_GAIN = 1.01
+LEAST_RATE = 0.01
 # A Hessian may take so many times as long as those passes: else a model had better not converge.
 WORTH_CONVERGING = 32
 # What the diagonal of a singular Hessian, which is 1, is made larger by at first.
@@ -111,6 +121,7 @@ class _Steps:
         self.total = float(self.objective.total[0])
         self.factor: Any = None
         self.pairs: list[tuple[np.ndarray, np.ndarray, float]] = []
+        self.lefts: list[float] = []  # logarithms, before each pass since the last Hessian
         self.fitting = 1.0  # what the last step says of the size of the preconditioner
         n_rows, order = data.n_rows, start[0, 0].size
         rows = max(SAMPLE_ROWS * order, n_rows // FIRST_PART)
@@ -130,19 +141,17 @@ class _Steps:
         violation = best = _largest(g)
         direction, slope = self.aim(w, g)
         foreseen = stalled = False
-        since, promised = 0, slope
         while True:
             done = violation <= tol and not abs(slope) > 2 * ENOUGH * tol**2
             if (done and step == 1) or stalled or n_iter >= max_iter:
                 break
-            gains = abs(promised), abs(slope), 2 * ENOUGH * tol**2
-            if step == 1 and self.pays(since, gains, max_iter - n_iter):
+            left = abs(slope) / (2 * ENOUGH * tol**2)
+            self.lefts.append(math.log(min(max(1.0, left), MOST_LEFT)))
+            if step == 1 and self.pays(max_iter - n_iter):
                 self.take_hessian(w)
                 direction, slope = self.aim(w, g)
-                since, promised = 0, slope
                 continue
             n_iter += 1
-            since += 1
             trial = w + step * direction
             g_trial = self.gradient(trial)
             behind = float(g_trial @ direction)
@@ -227,25 +236,34 @@ class _Steps:
             return False
         return bool(g_trial @ self.precondition(g_trial) <= g @ self.precondition(g))
 
-    def pays(self, since, gains, most):
-        """Whether passes at the rate of the last ones take longer than a Hessian would.
+    def pays(self, most):
+        """Whether passes have taken as long as a Hessian would, and are to at the present rate.
 
-        Or more of them than the `most` that there may be. The gains are what steps promised
-        `since` so many passes ago, what they promise now, and what is little enough.
+        Or that rate would take more passes than the `most` that there may be.
         """
-        first, now, enough = gains
-        order = float(self.shape[2] * self.shape[3])
+        order, since = float(self.shape[2] * self.shape[3]), len(self.lefts) - 1
         if self.exact or since < KNOWN or 8 * MATRICES_AT_ONCE * order**2 > self.memory:
             return False
-        if not enough < now < math.inf or (self.data.loss.expected and self.factor is not None):
+        if self.lefts[-1] <= 0 or (self.data.loss.expected and self.factor is not None):
             return False  # of expected curvatures, steps have taught more than they tell once more
-        n_passes = since * math.log(now / enough) / math.log(max(first / now, LEAST_GAIN))
-        hessian = self.n_rows * order**2 + CPU_COSTS.one_inverse * order**3 + CPU_COSTS.one_matrix
-        design = self.data.design
-        one_pass = 4.0 * design.entry_cost * design.n_entries * self.shape[2] + PASS_HERE
-        if since >= RELIABLE and n_passes > most:
+        left = self.lefts[-1]
+        n_passes = left / max(rate_of(self.lefts), LEAST_RATE)
+        hessian = self.n_rows * order**2 + ONE_FACTOR * order**3 + CPU_COSTS.one_matrix
+        one_pass = self.pass_cost()
+        if since >= RELIABLE and left / max((self.lefts[0] - left) / since, LEAST_RATE) > most:
             return hessian < WORTH_CONVERGING * most * one_pass
-        return (n_passes - BETTER) * one_pass > hessian
+        # Before passes have taken as long as a Hessian does, it is of a point far from the minimum.
+        return min(since, n_passes - BETTER) * one_pass > hessian
+
+    def pass_cost(self):
+        """The cost of a pass, in multiplications of a large float64 product."""
+        design = self.data.design
+        entry = 4.0 * design.entry_cost * self.shape[2]
+        if isinstance(design, Dense):
+            # Products with one vector wait for the rows.
+            rows = design.itemsize * design.n_entries
+            entry += design.itemsize * (FROM_MEMORY if rows > CACHE_BYTES else FROM_CACHE)
+        return entry * design.n_entries + PASS_HERE
 
     def take_hessian(self, w):
         """Compute a Hessian at w from the next sample of rows, and forget what steps taught."""
@@ -273,7 +291,7 @@ class _Steps:
                 return
             jitter = max(10 * jitter, LEAST_JITTER)
             own += jitter if info != 0 else 0.0
-        self.factor, self.pairs, self.fitting = (factor, scale), [], 1.0
+        self.factor, self.pairs, self.fitting, self.lefts = (factor, scale), [], 1.0, []
 
     def hessian_of_all(self, W):
         """The Hessian (q, q) of all rows, if they are few and there is one vector."""

@@ -72,6 +72,16 @@ CPU_COSTS = Costs(one_pass=5e6, one_refresh=1e6, one_matrix=2e5, one_inverse=4.0
 GPU_COSTS = Costs(one_pass=1e10, one_refresh=0.0, one_matrix=4e9, one_inverse=25.0, float32=1.0)
 
 
+def rate_of(lefts: list[float]) -> float:
+    """By how much each of the last passes lowered the logarithm of what is left.
+
+    There are `KNOWN` of them at least, and what was left before each of them, and is now.
+    """
+    since = len(lefts) - 1
+    start = min(since // 2, since - KNOWN + 1)
+    return (lefts[start] - lefts[-1]) / (since - start)
+
+
 def has_cheap_squares(data: LossRows) -> bool:
     """Whether Hessians take much less than products of all columns of a row."""
     return CHEAP * data.design.stored.gram_cost < data.n_features**2
@@ -248,9 +258,7 @@ class Refresh:
 
         If models would not get to their minimum, that is worth more than the passes until then.
         """
-        since, left = len(self.lefts) - 1, self.lefts[-1]
-        start = min(since // 2, since - KNOWN + 1)
-        rate = (self.lefts[start] - left) / (since - start)
+        left, rate = self.lefts[-1], rate_of(self.lefts)
         most = self.worth_left * (self.max_iter - n_iter)
         return left / rate if rate * most > left else most
 

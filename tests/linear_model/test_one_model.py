@@ -161,6 +161,15 @@ def test_hessians_that_take_longer_than_all_passes_are_left_out(monkeypatch):
     assert fitted(LogisticRegression, X, y, C=1e4, max_iter=30).n_iter_ == 30
 
 
+def test_features_that_go_together_take_few_passes_however_many_there_may_be(rng):
+    """The rate of the first passes deceives: a Hessian comes once passes took as long as it does."""
+    common = rng.normal(size=(3000, 10))
+    X = common @ rng.normal(size=(10, 500)) + rng.normal(size=(3000, 500))
+    y = (common[:, 0] + rng.logistic(size=3000) > 0).astype(int)
+    X *= np.exp(rng.normal(size=500))
+    assert fitted(LogisticRegression, X, y, max_iter=1000).n_iter_ < 80
+
+
 def calls(function, *args):
     """Calls of functions of Python, and of C by Python."""
     seen = [0]
