@@ -17,7 +17,7 @@ from uuid import uuid4
 
 import numpy as np
 from array_api_compat import array_namespace
-from sklearn.base import clone, is_classifier
+from sklearn.base import TransformerMixin, clone, is_classifier
 from sklearn.exceptions import DataConversionWarning
 from sklearn.utils import get_tags
 
@@ -39,6 +39,7 @@ from gpuml_dask.sums.divided import Spread, fetch, repeated
 
 # The class after a mixin: mypy need not know it.
 _Model: Any = object
+ALIKE = TransformerMixin.fit_transform  # `fit`, then `transform`, wherever the rows are
 
 ON_WORKERS = (
     "For NumPy, CuPy and other data of this process, this class works like `{one}`. If the rows "
@@ -107,7 +108,7 @@ class OnWorkers(_Model):
         super().__init_subclass__(**kwargs)
         if OnWorkers in cls.__bases__:  # subclasses of users have their own methods
             for name, there in METHODS.items():
-                if name not in vars(cls) and hasattr(cls, name):
+                if name not in vars(cls) and getattr(cls, name, ALIKE) is not ALIKE:
                     setattr(cls, name, _or_on_workers(getattr(cls, name), there))
 
     def _fit_on_workers(self, X: Any, y: Any = None, sample_weight: Any = None) -> Any:

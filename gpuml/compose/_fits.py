@@ -21,6 +21,7 @@ from gpuml._sklearn import (
 from gpuml.compose._coding import is_nan
 from gpuml.compose._layout import chain_of
 from gpuml.data import take
+from gpuml.resampling.multifit import KNOWN
 
 # Rows that are looked at first for one of each level, and how many times as many then.
 FEW_ROWS, FEW_ROWS_MORE = 2**16, 8
@@ -47,7 +48,7 @@ def is_known(transformer: Any) -> bool:
         steps = [step for _, step in transformer.steps if not isinstance(step, str | None)]
         return type(transformer) is Pipeline and all(is_known(step) for step in steps)
     package = type(transformer).__module__.partition(".")[0]
-    return package in ("gpuml", "sklearn") and not isinstance(transformer, FunctionTransformer)
+    return package in KNOWN and not isinstance(transformer, FunctionTransformer)
 
 
 @dataclass(frozen=True)

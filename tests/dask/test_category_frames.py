@@ -1,11 +1,14 @@
 """Dask DataFrames with categories go into searches over tables, whatever is known of these."""
 
+import importlib
+
 import dask
 import dask.array as da
 import numpy as np
 import pandas as pd
 import pytest
 from dask.sizeof import sizeof
+from sklearn import impute as sk_impute
 from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold
 from sklearn.preprocessing import KBinsDiscretizer
@@ -24,6 +27,7 @@ from gpuml.neighbors import KNeighborsClassifier
 from gpuml.pipeline import make_pipeline
 from gpuml.preprocessing import MinMaxScaler, OneHotEncoder, OrdinalEncoder, StandardScaler
 from gpuml.protocol import Group
+from gpuml_dask import impute as there_impute
 from gpuml_dask.model_selection import GridSearchCV
 from gpuml_dask.predict import predict, transform
 from gpuml_dask.rows.placement import place
@@ -43,9 +47,11 @@ def frame():
     return X, X["x"] + (X["kind"] == "a").astype(float) + random.normal(size=N)
 
 
-def search_of(kind, **options):
-    numbers = make_pipeline(SimpleImputer(), StandardScaler())
-    levels = OneHotEncoder(handle_unknown="ignore")
+def search_of(kind, package="gpuml", **options):
+    names = f"{package}.impute", f"{package}.preprocessing"
+    impute, preprocessing = map(importlib.import_module, names)
+    numbers = make_pipeline(impute.SimpleImputer(), preprocessing.StandardScaler())
+    levels = preprocessing.OneHotEncoder(handle_unknown="ignore")
     columns = ColumnTransformer([("n", numbers, ["x", "z"]), ("l", levels, ["kind", "name"])])
     pipe = make_pipeline(columns, Ridge())
     grid = {
@@ -81,6 +87,32 @@ def test_searches_over_frames_with_categories(kind, client):
     np.testing.assert_allclose(predict(there.best_estimator_, lazy).compute(), best.predict(X))
     images = transform(there.best_estimator_[0], lazy).compute()
     np.testing.assert_allclose(images, best[0].transform(X), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("kind", "plan"), [(SearchHere, None), (GridSearchCV, None), (GridSearchCV, "rows")]
+)
+def test_steps_of_gpuml_dask_are_searched_as_those_of_gpuml(client, monkeypatch, kind, plan):
+    X, y = frame()
+    if kind is GridSearchCV:
+        X, y = (dd.from_pandas(each, npartitions=3) for each in (X, y))
+    n_rows, fit = [], sk_impute.SimpleImputer.fit
+
+    def counted(self, X, y=None):
+        n_rows.append(len(X))
+        return fit(self, X)
+
+    monkeypatch.setattr(sk_impute.SimpleImputer, "fit", counted)
+    with dask.config.set({"gpuml.plan": plan}):
+        found, expected = (search_of(kind, each).fit(X, y) for each in ("gpuml_dask", "gpuml"))
+    assert "all candidates together" in str(expected.plan_)
+    assert str(found.plan_) == str(expected.plan_)
+    scores = (each.cv_results_["mean_test_score"] for each in (found, expected))
+    np.testing.assert_array_equal(*scores)
+    # Refits, where they are in this process, read the few rows that say all else.
+    assert n_rows[::2] == n_rows[1::2]
+    assert max(n_rows, default=0) < N / 2
+    assert type(found.best_estimator_[0].named_transformers_["n"][0]) is there_impute.SimpleImputer
 
 
 # ---------------------------------------------------------------- divided over the workers
