@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
+from functools import wraps
 from numbers import Integral
 from typing import Any
 
@@ -11,6 +12,7 @@ from sklearn import cluster as sk
 from sklearn.base import clone
 
 from gpuml._arrays import Array, as_array, is_array, is_cupyx_sparse, is_numpy, is_sparse
+from gpuml._arrays.gathered import gathered
 from gpuml._inputs.validation import check_rows, check_weight
 from gpuml._persistence.travel import Travels
 from gpuml._sklearn import _openmp_effective_n_threads
@@ -131,6 +133,21 @@ class BisectingKMeans(Travels, MultifitEstimator, sk.BisectingKMeans):
             if advance is not None:
                 advance(split.n_train)
         return BisectingStack(largest, folds, sizes, fits)
+
+
+def _of_rows_here(theirs: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of scikit-learn's class, for collections of Dask too."""
+
+    @wraps(theirs)
+    def method(self, X, *args, **kwargs):
+        kwargs = {name: gathered(value) for name, value in kwargs.items()}
+        return theirs(self, gathered(X), *map(gathered, args), **kwargs)
+
+    return method
+
+
+for _name in ("fit", "fit_predict", "fit_transform", "predict", "score", "transform"):
+    setattr(BisectingKMeans, _name, _of_rows_here(getattr(sk.BisectingKMeans, _name)))
 
 
 @dataclass(frozen=True)

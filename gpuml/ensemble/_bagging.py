@@ -95,14 +95,13 @@ class _Bagging(Travels):
         super()._set_oob_score(Features(self._rows), y)
         self.estimators_ = models
 
-    def _on_device(self, X):
-        """X if it is an array that scikit-learn's methods cannot read; None otherwise."""
-        X = as_array(X)
+    def _is_on_device(self, X):
+        """Whether X is an array that scikit-learn's methods cannot read."""
         if not is_foreign(X):
-            return None
+            return False
         check_is_fitted(self)
         _check_n_features(self, X, reset=False)
-        return X
+        return True
 
     def _members(self, X):
         """Each model, with the columns of X that it was fitted to."""
@@ -202,16 +201,16 @@ class BaggingClassifier(ScoredByAccuracy, _Bagging, sk.BaggingClassifier):
         probability : array of shape (n_samples, n_classes)
             In the library and on the device of X.
         """
-        rows = self._on_device(X)
-        if rows is None:
+        X = as_array(X)
+        if not self._is_on_device(X):
             return super().predict_proba(X, **params)
-        xp = namespace(rows)
-        own = xp.arange(self.n_classes_, device=place_of(rows).device)
+        xp = namespace(X)
+        own = xp.arange(self.n_classes_, device=place_of(X).device)
         total: Any = 0.0
-        for model, known in self._members(rows):
+        for model, known in self._members(X):
             has = hasattr(model, "predict_proba")
             if not has:
-                votes = move(as_array(model.predict(known)), place_of(rows))
+                votes = move(as_array(model.predict(known)), place_of(X))
                 said = xp.astype(votes[:, None] == own[None, :], xp.float64)
             else:
                 said = _of_all_classes(model.predict_proba(known), model.classes_, self.n_classes_)
@@ -232,11 +231,11 @@ class BaggingClassifier(ScoredByAccuracy, _Bagging, sk.BaggingClassifier):
         labels : array of shape (n_samples,)
             In the library and on the device of X; strings are in NumPy arrays.
         """
-        rows = self._on_device(X)
-        if rows is None:
+        X = as_array(X)
+        if not self._is_on_device(X):
             return super().predict(X, **params)
-        said = in_cpu_memory(self.predict_proba(rows, **params))
-        return at_rows(self.classes_.take(said.argmax(axis=1)), rows)
+        said = in_cpu_memory(self.predict_proba(X, **params))
+        return at_rows(self.classes_.take(said.argmax(axis=1)), X)
 
     def predict_log_proba(self, X, **params):
         """Logarithms of `predict_proba`.
@@ -252,10 +251,10 @@ class BaggingClassifier(ScoredByAccuracy, _Bagging, sk.BaggingClassifier):
         log_probability : array of shape (n_samples, n_classes)
             In the library and on the device of X.
         """
-        rows = self._on_device(X)
-        if rows is None:
+        X = as_array(X)
+        if not self._is_on_device(X):
             return super().predict_log_proba(X, **params)
-        return namespace(rows).log(self.predict_proba(rows, **params))
+        return namespace(X).log(self.predict_proba(X, **params))
 
     @available_if(lambda bagging: bagging._decides())
     def decision_function(self, X, **params):
@@ -272,10 +271,10 @@ class BaggingClassifier(ScoredByAccuracy, _Bagging, sk.BaggingClassifier):
         scores : array of shape (n_samples,) or (n_samples, n_classes)
             In the library and on the device of X.
         """
-        rows = self._on_device(X)
-        if rows is None:
+        X = as_array(X)
+        if not self._is_on_device(X):
             return super().decision_function(X, **params)
-        said = sum(model.decision_function(known) for model, known in self._members(rows))
+        said = sum(model.decision_function(known) for model, known in self._members(X))
         return said / len(self.estimators_)
 
     def _decides(self):
@@ -382,9 +381,8 @@ class BaggingRegressor(ScoredByR2, _Bagging, sk.BaggingRegressor):
         y : array of shape (n_samples,)
             In the library and on the device of X.
         """
-        rows = self._on_device(X)
-        if rows is None:
+        X = as_array(X)
+        if not self._is_on_device(X):
             return super().predict(X, **params)
-        return sum(model.predict(known) for model, known in self._members(rows)) / len(
-            self.estimators_
-        )
+        said = sum(model.predict(known) for model, known in self._members(X))
+        return said / len(self.estimators_)

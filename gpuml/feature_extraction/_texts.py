@@ -13,6 +13,7 @@ from gpuml._arrays import (
     has_gpu,
     is_cupyx_sparse,
 )
+from gpuml._arrays.gathered import gathered
 from gpuml._settings.config import current_settings
 from gpuml.adapters._fallback import fall_back
 from gpuml.feature_extraction import _engine
@@ -62,7 +63,7 @@ def place_texts(model: Any, raw: Any, method: str) -> Texts:
     ValueError
         For missing documents of a cuDF series.
     """
-    setting = current_settings().device
+    setting, raw = current_settings().device, gathered(raw)
     if _engine.is_series(raw):
         return _on_gpu(model, raw, method, stays=True)
     if isinstance(raw, str) or setting == "cpu" or (setting == "auto" and not has_gpu()):

@@ -11,6 +11,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.utils import check_consistent_length
 
 from gpuml._arrays import as_array, is_array, is_foreign, namespace, place_of
+from gpuml._arrays.gathered import gathered
 from gpuml._arrays.threads import threads_for_order
 from gpuml._inputs.validation import require_target, unchanged_on_error
 from gpuml._sklearn import _fit_context
@@ -193,7 +194,8 @@ class RFE(_Eliminating, sk.RFE):
             selector as it was.
         """
         with unchanged_on_error(self):
-            X = checked(self, X, allow_nan=True)  # the estimator says what it can fit
+            # The estimator says what it can fit.
+            X, y = checked(self, X, allow_nan=True), gathered(y)
             begun = self._begun(X, y, fit_params)
             if isinstance(begun, str):
                 self._step_by_step(begun, X, y, fit_params)
@@ -314,7 +316,8 @@ class RFECV(_Eliminating, sk.RFECV):
             parameters other than `groups`. A failed fit leaves the selector as it was.
         """
         with unchanged_on_error(self):
-            X = checked(self, X, allow_nan=True)  # the estimator says what it can fit
+            # The estimator says what it can fit.
+            X, y = checked(self, X, allow_nan=True), gathered(y)
             given = {name: value for name, value in params.items() if name != "groups"}
             splits = () if given else self._splits(X, y, params)
             begun = self._begun(X, y, given, splits, self._get_scorer())

@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_consistent_length
 
 from gpuml._arrays import Array, as_array, is_foreign, move, namespace, place_of, to_host
+from gpuml._arrays.gathered import gathered
 from gpuml._arrays.labels import Encoded, encode
 from gpuml._arrays.ops import constant, zeros
 from gpuml._inputs.validation import check_fit, check_rows, finite_target
@@ -52,7 +53,7 @@ def r_regression(X, y, *, center=True, force_finite=True):
     >>> r_regression([[1.0, 2.0], [2.0, 0.0], [3.0, -2.0]], [1.0, 2.0, 3.0])
     array([ 1., -1.])
     """
-    X = as_array(X)
+    X, y = as_array(X), gathered(y)
     if not is_foreign(X):
         return sk.r_regression(X, y, center=center, force_finite=force_finite)
     data = check_fit(_Scored(), X, y)
@@ -93,7 +94,7 @@ def f_regression(X, y, *, center=True, force_finite=True):
     >>> f_regression([[1.0], [2.0], [3.0], [4.0]], y)[0].round(3)
     array([3.556])
     """
-    X = as_array(X)
+    X, y = as_array(X), gathered(y)
     if not is_foreign(X):
         return sk.f_regression(X, y, center=center, force_finite=force_finite)
     data = check_fit(_Scored(), X, y)
@@ -138,7 +139,7 @@ def f_classif(X, y):
     >>> f_classif([[1.0], [2.0], [3.0], [5.0]], [0, 0, 1, 1])[0]
     array([5.])
     """
-    X = as_array(X)
+    X, y = as_array(X), gathered(y)
     if not is_foreign(X):
         return sk.f_classif(X, y)
     X, classes = _rows_and_classes(X, y)
@@ -183,7 +184,7 @@ def chi2(X, y):
     >>> chi2([[1.0, 2.0], [3.0, 2.0]], [0, 1])[0]
     array([1., 0.])
     """
-    X = as_array(X)
+    X, y = as_array(X), gathered(y)
     if not is_foreign(X):
         return sk.chi2(X, y)
     X, classes = _rows_and_classes(X, y)

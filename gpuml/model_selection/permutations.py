@@ -125,7 +125,8 @@ def permutation_test_score(
     >>> print(round(score, 2), permuted.max().round(2), round(pvalue, 2))
     0.41 0.02 0.01
     """
-    cv = check_splitter(cv, as_array(y), classifier=is_classifier(estimator))
+    y = as_array(y)
+    cv = check_splitter(cv, y, classifier=is_classifier(estimator))
     options = {
         "groups": groups,
         "cv": cv,

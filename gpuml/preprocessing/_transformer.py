@@ -7,6 +7,7 @@ from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._arrays import Array, as_array, is_foreign
+from gpuml._arrays.gathered import gathered
 from gpuml._inputs.host_rows import naming_columns
 from gpuml._inputs.nulls import with_nan
 from gpuml._inputs.output import as_asked
@@ -53,13 +54,13 @@ class Transformer(Travels, TransformerMixin):
 
     def _fitted(self, X: Any, *y_and_weights: Any) -> Self:
         with unchanged_on_error(self):
-            X = self._read(X)
+            X, given = self._read(X), [gathered(each) for each in y_and_weights]
             if is_foreign(X):
-                self._fit_there(X, *y_and_weights)
+                self._fit_there(X, *given)
             else:
                 theirs: Any = super()
                 with self._naming(X):
-                    theirs.fit(X, *y_and_weights)
+                    theirs.fit(X, *given)
         return self
 
     def _fit_few(self, rows: Any) -> None:

@@ -8,6 +8,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_consistent_length
 
 from gpuml._arrays import Array, is_foreign, move, namespace, place_of, to_host
+from gpuml._arrays.gathered import gathered
 from gpuml._arrays.labels import encode
 from gpuml._arrays.ops import any_true
 from gpuml._inputs.output import as_asked
@@ -124,7 +125,7 @@ class TargetEncoder(Encoder, sk.TargetEncoder):
             As for `fit`, and if folds overlap or leave rows out.
         """
         with unchanged_on_error(self):
-            X = self._read(X)
+            X, y = self._read(X), gathered(y)
             if not is_foreign(X):
                 return super().fit_transform(X, y, **params)
             return as_asked(self, self._cross_fitted(*self._learn(X, y), params))

@@ -7,6 +7,7 @@ import warnings
 
 import dask
 import dask.array as da
+import dask.bag as bag
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
@@ -17,11 +18,21 @@ from sklearn.utils import get_tags
 import gpuml.metrics
 import gpuml_dask
 from gpuml._arrays import gathered as _gathered
-from gpuml.cluster import KMeans
+from gpuml.cluster import BisectingKMeans, KMeans
 from gpuml.compose import ColumnTransformer, TransformedTargetRegressor
 from gpuml.decomposition import PCA, IncrementalPCA, TruncatedSVD
-from gpuml.ensemble import RandomForestClassifier
+from gpuml.ensemble import BaggingClassifier, BaggingRegressor, RandomForestClassifier
 from gpuml.exceptions import GatheredWarning
+from gpuml.feature_extraction.text import CountVectorizer, HashingVectorizer, TfidfVectorizer
+from gpuml.feature_selection import (
+    RFE,
+    RFECV,
+    SelectKBest,
+    chi2,
+    f_classif,
+    f_regression,
+    r_regression,
+)
 from gpuml.linear_model import (
     ElasticNet,
     Lasso,
@@ -37,6 +48,7 @@ from gpuml.model_selection import (
     RandomizedSearchCV,
     cross_val_score,
     cross_validate,
+    permutation_test_score,
 )
 from gpuml.naive_bayes import GaussianNB
 from gpuml.neighbors import KNeighborsClassifier, NearestNeighbors
@@ -48,6 +60,7 @@ from gpuml.preprocessing import (
     PolynomialFeatures,
     SimpleImputer,
     StandardScaler,
+    TargetEncoder,
 )
 from gpuml.random_projection import GaussianRandomProjection
 from gpuml_dask.fitting import OnWorkers
@@ -94,6 +107,9 @@ FITS = [
     *((model, None) for model in (IncrementalPCA(2), TruncatedSVD(2), SimpleImputer())),
     *((model, None) for model in (PolynomialFeatures(), NearestNeighbors(), OneHotEncoder())),
     (KMeans(2, n_init=1, random_state=0), None),
+    (BisectingKMeans(2, random_state=0), None),
+    *((model, LABELS) for model in (SelectKBest(k=2), TargetEncoder(), RFE(Ridge()))),
+    (RFECV(Ridge()), NUMBERS),
     (GaussianRandomProjection(2, random_state=0), None),
     (ColumnTransformer([("all", StandardScaler(), [0, 1])]), None),
     *((search, NUMBERS) for search in (
@@ -153,6 +169,10 @@ USES = [
     (KNeighborsClassifier(), "predict", LABELS),
     (KNeighborsClassifier(), "score", LABELS),
     (KMeans(2, n_init=1, random_state=0), "transform", None),
+    *((BisectingKMeans(2, random_state=0), name, None) for name in ("predict", "fit_predict")),
+    (BisectingKMeans(2, random_state=0), "fit_transform", None),
+    (BaggingRegressor(Ridge(), 2, random_state=0), "predict", NUMBERS),
+    (BaggingClassifier(LogisticRegression(), 2, random_state=0), "predict_proba", LABELS),
     (StandardScaler(), "transform", None),
     (StandardScaler(), "inverse_transform", None),
     (PCA(2), "transform", None),
@@ -187,7 +207,34 @@ def test_metrics_say_what_they_gather(counted, name, y):
     assert found == getattr(gpuml.metrics, name)(y, y)
 
 
-@pytest.mark.parametrize("function", [cross_validate, cross_val_score])
+@pytest.mark.parametrize("function", [f_classif, chi2, f_regression, r_regression])
+def test_functions_of_rows_and_targets_say_what_they_gather(counted, function):
+    given = np.abs(ROWS), LABELS
+    rows = [counted.array(x) for x in given]
+    counted.n_computed = 0
+    with pytest.warns(GatheredWarning) as caught:
+        found = function(*rows)
+    assert (len(said(caught)), counted.n_computed) == (2, 2 * N_ROWS)
+    assert str(found) == str(function(*given))
+
+
+@pytest.mark.parametrize("kind", [CountVectorizer, TfidfVectorizer, HashingVectorizer])
+@pytest.mark.parametrize("method", ["fit_transform", "transform"])
+def test_vectorizers_say_what_they_gather(kind, method):
+    texts = ["one two", "two three", "four"]
+    model = kind().fit(texts)
+    for lazy in (
+        bag.from_sequence(texts, npartitions=2),
+        dd.from_pandas(pd.Series(texts), npartitions=2),
+        da.from_array(np.asarray(texts, dtype=object), chunks=2),
+    ):
+        with pytest.warns(GatheredWarning) as caught:
+            found = getattr(model, method)(lazy)
+        assert [w.filename for w in said(caught)] == [__file__]
+        np.testing.assert_array_equal(found.toarray(), getattr(model, method)(texts).toarray())
+
+
+@pytest.mark.parametrize("function", [cross_validate, cross_val_score, permutation_test_score])
 def test_functions_say_what_they_gather(counted, function):
     rows = counted.array(ROWS), counted.array(NUMBERS)
     counted.n_computed = 0
