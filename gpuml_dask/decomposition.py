@@ -115,8 +115,7 @@ def _bounds(sizes: Sequence[int], batch: int | None, least: int) -> list[tuple[i
     """Bounds of chunks, moved to ends of batches; no part has fewer than `least` rows."""
     ends, n = np.cumsum(sizes)[:-1], int(np.sum(sizes))
     inner = ends if batch is None else np.unique(ends // batch * batch)
-    edges = [0, *(int(end) for end in inner if 0 < end <= n - least), n]
-    return list(pairwise(edges))
+    return list(pairwise([0, *(int(end) for end in inner if 0 < end <= n - least), n]))
 
 
 def _update(state, rows, batch, least, settings: Mapping[str, Any], filters):

@@ -1,5 +1,6 @@
 """Searches over the workers of a Dask cluster, under the module path that dask-ml has."""
 
+from gpuml.model_selection.apart import train_test_split
 from gpuml_dask.searching.adaptive import (
     HalvingGridSearchCV,
     HalvingRandomSearchCV,
@@ -13,4 +14,5 @@ __all__ = [
     "HalvingRandomSearchCV",
     "HyperbandSearchCV",
     "RandomizedSearchCV",
+    "train_test_split",
 ]

@@ -1,10 +1,12 @@
 """What can be imported from a module of scikit-learn can be imported from ours of that name."""
 
 import importlib
+import inspect
 import pkgutil
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import sklearn
 
@@ -66,9 +68,15 @@ def test_the_most_common_line_there_is():
     from gpuml.model_selection import GridSearchCV, KFold, train_test_split
 
     assert GridSearchCV.__module__.startswith("gpuml.")
-    assert {KFold.__module__.split(".")[0], train_test_split.__module__.split(".")[0]} == {
-        "sklearn"
-    }
+    assert KFold.__module__.startswith("sklearn.")
+    rows, labels = np.arange(20).reshape(10, 2), np.arange(10) % 2
+    found, expected = (
+        split(rows, labels.tolist(), test_size=4, random_state=0, stratify=labels)
+        for split in (train_test_split, sklearn.model_selection.train_test_split)
+    )
+    assert str(found) == str(expected)
+    theirs = inspect.signature(sklearn.model_selection.train_test_split)
+    assert inspect.signature(train_test_split) == theirs
 
 
 def test_what_is_experimental_says_how_to_get_it():

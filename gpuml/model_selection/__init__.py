@@ -7,6 +7,7 @@ from gpuml.model_selection.candidates import Plan
 from gpuml.model_selection.search import GridSearchCV, RandomizedSearchCV
 
 if TYPE_CHECKING:
+    from gpuml.model_selection.apart import train_test_split
     from gpuml.model_selection.bootstrap import bootstrap_score
     from gpuml.model_selection.choice import OneStandardError
     from gpuml.model_selection.conformal import ConformalRegressor
@@ -47,6 +48,7 @@ __all__ = [
     "cross_validate",
     "learning_curve",
     "permutation_test_score",
+    "train_test_split",
     "validation_curve",
 ]
 
@@ -71,6 +73,7 @@ _LATER = {
     "cross_validate": "gpuml.model_selection.validation",
     "learning_curve": "gpuml.model_selection.curves",
     "permutation_test_score": "gpuml.model_selection.permutations",
+    "train_test_split": "gpuml.model_selection.apart",
     "validation_curve": "gpuml.model_selection.curves",
 }
 __getattr__, __dir__ = at_first_use(__name__, _LATER, mirrors="sklearn.model_selection")

@@ -186,8 +186,7 @@ def is_matrix(facts: blocks.Facts) -> bool:
 
 
 def _n_stay(facts, memory):
-    row_bytes = int(np.prod(facts.tail or (1,))) * facts.dtype.itemsize
-    ends = np.cumsum(facts.sizes or ()) * row_bytes
+    ends = np.cumsum(facts.sizes or ()) * int(np.prod(facts.tail or (1,))) * facts.dtype.itemsize
     return int(np.searchsorted(ends, memory, side="right"))
 
 
