@@ -122,8 +122,8 @@ class Evaluator:
             return []
         warn_of_unused(job.estimator, candidates)
         routes = self.routes_of(candidates)
-        if job.task.verbose > 1:
-            print(words_of(routes, len(job.splits)))
+        if job.task.verbose > 1 and job.n_told:
+            print(words_of(routes, job.n_told))
         self.refused = {
             position: refusal_of([each.reason, self._why_anew(candidates[position])])
             for each in routes

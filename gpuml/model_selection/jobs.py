@@ -29,6 +29,13 @@ class Job:
     outside: Outside | None = None
     estimators: Sequence[Any] = ()
 
+    @property
+    def n_told(self) -> int:
+        """Of how many splits this job tells the plan; of those with estimators the first tells."""
+        if not self.estimators:
+            return len(self.splits)
+        return len(self.estimators) if self.estimator is self.estimators[0] else 0
+
 
 @dataclass(frozen=True)
 class Known:

@@ -422,3 +422,5 @@ def test_lines_of_fits_tell_no_place_as_those_of_scikit_learn(name, shared, rng,
         fits = [line for line in lines if line.startswith("[CV")]
         printed.append(sorted(re.sub(r"\.\.+|total time=.*", " ", line) for line in fits))
     assert printed[0] == printed[1]
+    plan = f"plan: {len(fits) // 2} fits (one by one)"  # a fit has two lines
+    assert [line for line in lines if line.startswith("plan:")] == [plan]
