@@ -8,16 +8,17 @@ from gpuml._arrays.frames import in_pandas
 from gpuml._sklearn import is_pandas_na, is_scalar_nan
 
 
-def with_nan(X: Any) -> Any:
+def with_nan(X: Any, *, nulls: bool = True) -> Any:
     """A DataFrame with nan for missing values in columns that are not numeric; others unchanged.
 
     Nulls of polars and Arrow among text become None in NumPy, which counts as a value of its own,
     and pandas.NA, as of strings and of categories of strings, is refused. What has such holes
     becomes a DataFrame of pandas, with the same names of columns; pandas objects keep what they
-    hold.
+    hold. Without `nulls`, those of polars and Arrow stay.
     """
     library = type(X).__module__.partition(".")[0]
-    if not hasattr(X, "columns") or library not in ("pandas", "polars", "pyarrow"):
+    read = ("pandas", "polars", "pyarrow") if nulls else ("pandas",)
+    if not hasattr(X, "columns") or library not in read:
         return X
     if library == "pandas":
         return _of_pandas(X)

@@ -3,6 +3,7 @@
 from contextlib import nullcontext
 from typing import Any, ClassVar, Self
 
+import numpy as np
 from sklearn.base import TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -13,7 +14,7 @@ from gpuml._inputs.nulls import with_nan
 from gpuml._inputs.output import as_asked
 from gpuml._inputs.validation import refuse_sparse_of_gpu, unchanged_on_error
 from gpuml._persistence.travel import Travels
-from gpuml._sklearn import _fit_context
+from gpuml._sklearn import _fit_context, is_scalar_nan
 from gpuml.preprocessing._places import at_host, check_library
 
 
@@ -104,10 +105,14 @@ class Transformer(Travels, TransformerMixin):
             return theirs.transform(X, *options)
 
     def _read(self, X: Any) -> Any:
-        """X as an array, or as a DataFrame in CPU memory in which holes among text are nan."""
+        """X as an array, or as a DataFrame in CPU memory.
+
+        Holes among text are nan then; but nulls stay if something else is missing, such as None.
+        """
         X = as_array(X)
         refuse_sparse_of_gpu(self, X)
-        return X if self._needs_numbers else with_nan(X)
+        nulls = is_scalar_nan(getattr(self, "missing_values", np.nan))
+        return X if self._needs_numbers else with_nan(X, nulls=nulls)
 
     def _naming(self, X):
         return naming_columns(self, X) if self._needs_numbers else nullcontext()

@@ -3,10 +3,16 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 import sklearn.impute as sk
+from sklearn import model_selection as sk_model_selection
+from sklearn.compose import ColumnTransformer
+from sklearn.linear_model import Ridge as SkRidge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder as SkOneHotEncoder
 
-from gpuml import impute, preprocessing
+from gpuml import impute, linear_model, model_selection, preprocessing
 from gpuml.impute import SimpleImputer
 from gpuml.testing import RTOL
 
@@ -159,3 +165,39 @@ def test_strings_on_the_host_are_the_work_of_sklearn():
 
 def test_one_class_in_both_packages():
     assert preprocessing.SimpleImputer is impute.SimpleImputer
+
+
+@pytest.mark.parametrize("library_of_nulls", ["polars", "pyarrow"])
+@pytest.mark.parametrize("missing_values", [None, pd.NA, "u", ""])
+def test_nulls_stay_where_something_else_is_missing(library_of_nulls, missing_values):
+    module = pytest.importorskip(library_of_nulls)
+    make = module.table if library_of_nulls == "pyarrow" else module.DataFrame
+    X = make({"a": ["u", None, "v", "u", None], "b": ["p", "q", None, "p", "p"]})
+    for options in ({"strategy": "most_frequent"}, {"strategy": "constant", "fill_value": "z"}):
+        params = {"missing_values": missing_values, "add_indicator": True, **options}
+        found, expected = (
+            each.SimpleImputer(**params).fit_transform(X).tolist() for each in (impute, sk)
+        )
+        assert found == expected
+    found, expected = (
+        each.MissingIndicator(missing_values=missing_values).fit_transform(X).tolist()
+        for each in (impute, sk)
+    )
+    assert found == expected
+
+
+def test_searches_fill_nulls_of_polars_as_scikit_learn_does(rng):
+    polars = pytest.importorskip("polars")
+    names = np.asarray(["u", "v", "w", None], dtype=object)[rng.integers(0, 4, 80)]
+    X, y = polars.DataFrame({"a": names.tolist()}), rng.normal(size=80)
+    scores = []
+    for impute_of, encode, model, search in (
+        (impute, preprocessing.OneHotEncoder(), linear_model.Ridge(), model_selection),
+        (sk, SkOneHotEncoder(), SkRidge(), sk_model_selection),
+    ):
+        fill = impute_of.SimpleImputer(missing_values=None, strategy="most_frequent")
+        columns = ColumnTransformer([("a", make_pipeline(fill, encode), ["a"])])
+        pipe = make_pipeline(columns, model)
+        found = search.GridSearchCV(pipe, {"ridge__alpha": [0.1, 1.0]}, cv=3).fit(X, y)
+        scores.append(found.cv_results_["mean_test_score"])
+    np.testing.assert_allclose(*scores, rtol=1e-8)
