@@ -15,6 +15,7 @@ from dask.core import flatten
 from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph
 
+ARE_EXPRESSIONS = hasattr(da.Array, "expr")
 # gpuml's settings among Dask's: users change them in files, by `dask.config.set`, or by environment
 # variables such as DASK_GPUML__PATIENCE.
 SETTINGS = Path(__file__).with_name("gpuml.yaml")
@@ -50,7 +51,7 @@ def array_of(
     """
     graph = HighLevelGraph.from_collections(name, tasks, dependencies=dependencies)
     chunks = tuple(map(tuple, chunks))
-    if not hasattr(da.Array, "expr"):
+    if not ARE_EXPRESSIONS:
         return da.Array(graph, name, chunks, meta=meta)
     # The function that builds an array of futures builds one of tasks; it has no public name.
     from_graph, _ = da.empty(0).__dask_postpersist__()
@@ -58,13 +59,8 @@ def array_of(
     return from_graph(dict(graph), meta, chunks, keys, name)
 
 
-def with_meta(x: da.Array, meta: Any) -> da.Array:
-    """An array made of a DataFrame, whose sparse chunks Dask takes for dense ones."""
-    return x if hasattr(x, "expr") else da.Array(x.dask, x.name, x.chunks, meta=meta)
-
-
 def lowered(x: Any) -> Any:
-    """The same array with tasks under its name as chunks; the result, if it is an expression."""
+    """A collection with tasks under its name as chunks; the result, if it is an expression."""
     return x.optimize() if hasattr(x, "expr") else x
 
 

@@ -18,12 +18,13 @@ import numpy as np
 from dask import delayed
 from dask.array.utils import meta_from_array
 from dask.base import tokenize
+from dask.core import flatten
 from dask.dataframe.dispatch import meta_nonempty
 from sklearn.utils.validation import check_is_fitted
 
 from gpuml._sklearn import _num_samples
 from gpuml.metrics.blocks import MisalignedError, block_score
-from gpuml_dask._dask import array_of, lowered, meta_of, with_meta
+from gpuml_dask._dask import ARE_EXPRESSIONS, array_of, lowered, meta_of
 from gpuml_dask.client import current_client
 from gpuml_dask.rows.lazy import as_collection, client_of, lives_on_workers
 from gpuml_dask.rows.placement import Placed, place
@@ -286,23 +287,24 @@ def by_block(model: Any, method: str, X: Any) -> Any:
     # because Dask waits for ever for a worker that cannot import what a message holds; here that
     # is an error of the task.
     sent = delayed(pickle.loads, pure=True)(cloudpickle.dumps(model))
-    if isinstance(X, da.Array):
-        return _map_array(X, words, sent, method, meta)
+    if isinstance(X, da.Array) or not ARE_EXPRESSIONS:
+        return _map_blocks(X, words, sent, method, meta)
     options = {"model": sent, "method": method, "empty": meta, "meta": meta}
-    made = X.map_partitions(_of_block, token=words, enforce_metadata=False, **options)
-    return with_meta(made, meta)
+    return X.map_partitions(_of_block, token=words, enforce_metadata=False, **options)
 
 
-def _map_array(X, words, model, method, meta):
-    X = lowered(X.rechunk({1: -1}) if X.ndim > 1 and X.numblocks[1] > 1 else X)
-    tail = meta.shape[1:]
-    name = f"{words}-{tokenize(X.name, model.key, method, meta.dtype, tail)}"
+def _map_blocks(X, words, model, method, meta):
+    # Of DataFrames too: Dask's `map_partitions` fails for one partition and a delayed argument.
+    several = isinstance(X, da.Array) and X.ndim > 1 and X.numblocks[1] > 1
+    X = lowered(X.rechunk({1: -1}) if several else X)
+    keys, tail = list(flatten(X.__dask_keys__())), meta.shape[1:]
+    name = f"{words}-{tokenize(keys, model.key, method, meta.dtype, tail)}"
     function = partial(_of_block, method=method, empty=meta)
     tasks = {
-        (name, i, *(0 for _ in tail)): (function, (X.name, i, 0)[: 1 + X.ndim], model.key)
-        for i in range(X.numblocks[0])
+        (name, i, *(0 for _ in tail)): (function, key, model.key) for i, key in enumerate(keys)
     }
-    return array_of(name, tasks, (X.chunks[0], *((n,) for n in tail)), meta, [X, model])
+    sizes = X.chunks[0] if isinstance(X, da.Array) else [np.nan] * len(keys)
+    return array_of(name, tasks, (sizes, *((n,) for n in tail)), meta, [X, model])
 
 
 def _of_block(block, model, method, empty):

@@ -227,6 +227,21 @@ def test_frames(rows):
         blockwise.predict(model, blocks.rename(columns={"d": "z"}))
 
 
+@pytest.mark.parametrize("n_partitions", [1, 3])
+def test_partitions_that_are_read_as_they_are_needed(rows, n_partitions):
+    """A delayed argument of one partition fails in Dask, as of a DataFrame of one file."""
+    X, y, _ = rows
+    frame = pd.DataFrame(X, columns=list("abcde"))
+    model = Ridge().fit(frame, y)
+    parts = np.array_split(np.arange(len(X)), n_partitions)
+    lazy = dd.from_map(lambda part: frame.iloc[part], parts, meta=frame.iloc[:0])
+    found = blockwise.predict(model, lazy)
+    np.testing.assert_allclose(found.compute(), model.predict(frame))
+    np.testing.assert_allclose(found.blocks[0].compute(), model.predict(frame)[parts[0]])
+    targets = da.from_array(y, chunks=(tuple(map(len, parts)),))
+    assert np.isclose(blockwise.score(model, lazy, targets), model.score(frame, y))
+
+
 def test_a_made_up_row_that_the_model_refuses():
     X = np.asarray([[5.0], [7.0], [5.0], [9.0]])
     encoder = OneHotEncoder(sparse_output=False).fit(X)
