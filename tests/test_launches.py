@@ -27,6 +27,7 @@ from gpuml.model_selection import GridSearchCV
 from gpuml.naive_bayes import GaussianNB
 from gpuml.preprocessing import MinMaxScaler, StandardScaler
 from gpuml.solvers import _few_rows, described, few_rows
+from gpuml.svm import LinearSVC, LinearSVR
 
 # Operations of torch that make no array, or no other than a view of one.
 VIEWS = (
@@ -249,6 +250,13 @@ def test_a_fit_of_few_rows_makes_fewer_calls_than_that_of_scikit_learn(name):
     y = y > 0 if name == "LogisticRegression" else y
     ours, theirs = globals()[name](), getattr(sk, name)()
     assert calls(lambda: ours.fit(X, y)) < 0.8 * calls(lambda: theirs.fit(X, y))
+
+
+@pytest.mark.parametrize("model", [LinearSVC(loss="hinge"), LinearSVR()], ids=["hinge", "tube"])
+def test_a_step_towards_a_machine_of_few_rows_makes_few_calls(model):
+    X, y = problem(300)
+    y = y > 0 if isinstance(model, LinearSVC) else y
+    assert calls(lambda: model.fit(X, y)) < 430 * model.n_iter_
 
 
 ESTIMATORS = {

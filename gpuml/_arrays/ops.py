@@ -254,20 +254,25 @@ class SpdFactors:
         diagonal = np.diagonal(A, axis1=1, axis2=2)
         positive = diagonal > 0
         scales = 1.0 / np.sqrt(np.where(positive, diagonal, 1.0))
-        scaled = A * scales[:, :, None] * scales[:, None, :]
+        scaled = A * scales[:, :, None]
+        scaled *= scales[:, None, :]
         np.einsum("kjj->kj", scaled)[:] = 1.0
+        known = np.atleast_1d(positive.all(axis=1))
         with threads_for_order(A.shape[-1]):
             found = [
-                _cholesky(own, with_condition=True) if some.all() else (None, np.inf)
-                for own, some in zip(scaled, positive, strict=True)
+                _cholesky(own, with_condition=True) if some else (None, np.inf)
+                for own, some in zip(scaled, known, strict=True)
             ]
         return cls([factor for factor, _ in found], scales, np.asarray([c for _, c in found]))
 
     def solve(self, B: np.ndarray) -> np.ndarray:
         """Solutions of sides (K, p) or (K, p, t), one or some for each matrix; all have factors."""
         scales = self.scales if B.ndim == 2 else self.scales[:, :, None]
-        sides = zip(self.factors, scales * B, strict=True)
-        return scales * np.stack([lapack.dpotrs(*each)[0] for each in sides])
+        found = scales * B
+        for k, factor in enumerate(self.factors):
+            found[k] = lapack.dpotrs(factor, found[k])[0]
+        found *= scales
+        return found
 
 
 def _solve_scaled(A, B, xp):

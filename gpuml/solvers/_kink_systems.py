@@ -49,7 +49,10 @@ class Weighted:
 
     def matrices(self) -> Array:
         """(K, q, q)"""
-        return weighted_grams(self.X, self.rows) + _diagonal(self.own)
+        found = weighted_grams(self.X, self.rows)
+        flat = namespace(found).reshape(found, self.own.shape[:1] + (-1,))
+        flat[:, :: self.X.shape[-1] + 1] += self.own
+        return namespace(found).reshape(flat, found.shape)
 
     def times(self, x: Array) -> Array:
         """Products (K, q, t) with x (K, q, t)."""
@@ -115,6 +118,8 @@ def _factored(matrices, place):
     factors = SpdFactors.of(matrices)
 
     def once(side):
+        if is_numpy(side):
+            return factors.solve(side)
         return move(factors.solve(np.asarray(to_host(side))), place)
 
     return once, factors.condition

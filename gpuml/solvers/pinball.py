@@ -170,20 +170,30 @@ class Programs:
             rows = coef @ xp.matrix_transpose(self.X)
         else:
             rows = (self.X @ coef[:, :, None])[:, :, 0]
-        return xp.concat([*[rows] * self.repeats, xp.take(coef, self._numbers[0], axis=1)], axis=1)
+        parts = [rows] * self.repeats
+        if len(self.penalised):
+            parts.append(xp.take(coef, self._numbers[0], axis=1))
+        return parts[0] if len(parts) == 1 else xp.concat(parts, axis=1)
 
     def turned(self, values: Array) -> Array:
         """``A' values`` (K, q)."""
         rows, others = self._apart(values)
         found = rows @ self.X if self.X.ndim == 2 else (rows[:, None, :] @ self.X)[:, 0, :]
-        return found + self._of_coefficients(others)
+        return found if others is None else found + self._of_coefficients(others)
 
     def squares(self, weight: Array) -> Weighted:
         """``A' diag(weight) A``, and the unit matrix where weights are tied to coefficients."""
         rows, others = self._apart(weight)
-        own, tied = self._of_coefficients(others), self.pull is not None
-        n_free = 0 if tied else self.X.shape[-1] - len(self.penalised)
-        return Weighted(self.X, rows, own + 1.0 if tied else own, n_free)
+        own, n_free = self._ties, self.X.shape[-1] - len(self.penalised)
+        own = own if others is None else own + self._of_coefficients(others)
+        return Weighted(self.X, rows, own, n_free if self.pull is None else 0)
+
+    @cached_property
+    def _ties(self):
+        """What each coefficient (K, q) is tied to 0 by, beside the losses."""
+        xp, shape = namespace(self.y), (len(self.n_rows), self.X.shape[-1])
+        value = 0.0 if self.pull is None else 1.0
+        return xp.full(shape, value, dtype=xp.float64, device=place_of(self.y).device)
 
     @cached_property
     def _numbers(self):
@@ -199,9 +209,10 @@ class Programs:
         return xp.take(padded, self._numbers[1], axis=1)
 
     def _apart(self, values):
-        """Sums over the times that rows are there (K, m), and the rest (K, r)."""
-        m = self.X.shape[-2]
-        rows, others = values[:, : m * self.repeats], values[:, m * self.repeats :]
+        """Sums over the times that rows are there (K, m), and the rest (K, r); None if r is 0."""
+        m, rows, others = self.X.shape[-2], values, None
+        if len(self.penalised):
+            rows, others = values[:, : m * self.repeats], values[:, m * self.repeats :]
         if self.repeats > 1:
             rows = namespace(rows).reshape(rows, (rows.shape[0], self.repeats, m))
             rows = namespace(rows).sum(rows, axis=1)
@@ -346,7 +357,7 @@ def _step(programs, point, product, left):
         # And weights are those of b again, whatever rounding left of that.
         step = solved(left + programs.turned(h))
         ds = h - share * programs.times(step)
-        change = xp.stack([ds, -ds])
+        change = xp.concat([ds[None, ...], -ds[None, ...]])
         return step, change, pulled - ratio * change
 
     step, change, dparts = direction(-parts)
@@ -367,12 +378,10 @@ def _lengths(point, change, dparts, tied):
     """How long a step keeps all above 0: (K, 1) of weights, and of residuals; alike where tied."""
     xp: Any = namespace(change)
     least = [xp.min(change / point.room, axis=(0, 2)), xp.min(dparts / point.parts, axis=(0, 2))]
-    nearest = -xp.stack(least)[:, :, None]
-    lengths = SHARE / xp.where(nearest > SHARE, nearest, SHARE)
     if tied:
-        shorter = xp.min(lengths, axis=0)
-        return shorter, shorter
-    return lengths[0, ...], lengths[1, ...]
+        least = [xp.minimum(*least)]
+    lengths = [SHARE / xp.where(each < -SHARE, -each, SHARE)[:, None] for each in least]
+    return lengths[0], lengths[-1]
 
 
 def _ends(programs, point, some, values, to_vertex):

@@ -11,6 +11,8 @@ from gpuml.data import cut
 # Numbers of all that is worked on at once, and of a block of rows that is multiplied by weights: in
 # a cache, or to keep a GPU busy.
 BLOCK_NUMBERS, DEVICE_NUMBERS, CACHED_NUMBERS = 2**18, 2**26, 2**17
+# Of so many features, to find half of the products takes longer than to find all.
+FEW_FEATURES = 48
 # Numbers of weighted rows on a device.
 WEIGHTED_NUMBERS = 2**27
 
@@ -25,7 +27,7 @@ def weighted_grams(X: Array, weight: Array) -> Array:
     xp: Any = namespace(X)
     (m, q), total = X.shape[-2:], None
     if is_numpy(X):
-        return _grams_here(X, np.sqrt(weight))
+        return _grams_here(X, weight)
     size = max(1, WEIGHTED_NUMBERS // (q * weight.shape[0]))
     for first in range(0, m, size):
         some = slice(first, min(first + size, m))
@@ -35,12 +37,16 @@ def weighted_grams(X: Array, weight: Array) -> Array:
     return total
 
 
-def _grams_here(X, root):
-    """Half of the products, of blocks that a cache holds."""
-    (m, q), n_models = X.shape[-2:], len(root)
+def _grams_here(X, weight):
+    (m, q), n_models = X.shape[-2:], len(weight)
     total = np.zeros((n_models, q, q))
+    at_once = q <= FEW_FEATURES and m * q <= CACHED_NUMBERS
     for k in range(n_models):
         rows = X if X.ndim == 2 else X[k]
+        if at_once:
+            np.matmul(rows.T * weight[k], rows, out=total[k])
+            continue
+        root = np.sqrt(weight[k])[:, None]
         for some in cut(slice(0, m), max(1, CACHED_NUMBERS // q)):
-            add_gram(total[k], rows[some] * root[k, some, None])
-    return full_symmetric(total, np)
+            add_gram(total[k], rows[some] * root[some])
+    return total if at_once else full_symmetric(total, np)
