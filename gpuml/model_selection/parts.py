@@ -39,6 +39,8 @@ from gpuml.resampling.split import as_rows
 
 # Ways of fitting that a plan names.
 COLUMNS = "all targets together"
+# All rows are read for a model that needs few of them where that takes less than calls of a fit.
+FEW_FLOPS = 2**19
 
 
 def nothing(model: Any, X: Any, y: Any = None) -> float:
@@ -55,7 +57,8 @@ class Parts(Evaluator):
         Fits the model of one split; None fits a copy to the rows of the training part.
     few_rows : bool
         Whether each training part has only few of the rows. Then iterative models are fitted one by
-        one in CPU memory, because each step of a common fit would read all rows for all models.
+        one in CPU memory, because each step of a common fit would read all rows for all models. Not
+        if all rows are so few that calls are what a step takes.
     """
 
     alone: Callable[[int], Any] | None = None
@@ -90,7 +93,7 @@ class Parts(Evaluator):
         if not self.few_rows or is_foreign(X):
             return None
         work = each.fits.multifit_work(*X.shape, 1, 1)
-        if work is not None and work[0] is not None:
+        if work is not None and (work[0] is not None or work[1] <= FEW_FLOPS):
             return None
         return "each step would read all rows, while each model needs few of them"
 

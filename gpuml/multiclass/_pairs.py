@@ -31,10 +31,10 @@ class OneVsOneClassifier(ScoredByAccuracy, Travels, sk.OneVsOneClassifier):
     """One-vs-one: a binary classifier for each pair of classes; the class with most votes wins.
 
     The rows of each pair are a training set, like those of a split. So classifiers that need only
-    second moments, such as `RidgeClassifier`, are fitted together; on a device, also those that
-    share passes over the rows. A group consists of all pairs of classes whose numbers, in binary,
-    differ first in the same digit. Other classifiers are fitted one by one: see `plan_`. Data on a
-    device stays there; votes are counted in CPU memory.
+    second moments, such as `RidgeClassifier`, are fitted together; on a device, or to few rows,
+    also those that share passes over the rows. A group consists of all pairs of classes whose
+    numbers, in binary, differ first in the same digit. Other classifiers are fitted one by one: see
+    `plan_`. Data on a device stays there; votes are counted in CPU memory.
 
     Parameters
     ----------

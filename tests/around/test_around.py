@@ -45,6 +45,7 @@ from gpuml.model_selection import (
     GridSearchCV,
     TunedThresholdClassifierCV,
 )
+from gpuml.model_selection.candidates import TOGETHER
 from gpuml.model_selection.parts import StandIn
 from gpuml.multiclass import OneVsOneClassifier, OneVsRestClassifier, OutputCodeClassifier
 from gpuml.multioutput import (
@@ -492,6 +493,16 @@ def test_targets_of_their_own_are_targets_of_more_rows_than_a_sample(rng):
             np.testing.assert_allclose(found["coef_"], alone.coef_, rtol=1e-5)
 
 
+@pytest.mark.parametrize("model", [LOGISTIC, LinearSVC(tol=1e-10)], ids=["logistic", "machine"])
+def test_pairs_of_few_rows_share_their_steps(model):
+    ours = OneVsOneClassifier(model).fit(X, CLASSES)
+    assert {step.why for step in ours.plan_.steps} == {TOGETHER}
+    alone = multiclass.OneVsOneClassifier(model).fit(X, CLASSES)
+    for own, other in zip(ours.estimators_, alone.estimators_, strict=True):
+        np.testing.assert_allclose(own.coef_, other.coef_, atol=1e-7)
+        np.testing.assert_allclose(own.intercept_, other.intercept_, atol=1e-7)
+
+
 @pytest.mark.parametrize("names", [list("zyxwvut"), list(range(7))], ids=["names", "numbers"])
 def test_pairs_of_many_classes(names):
     """Each pair is the one that scikit-learn fits, in its order."""
@@ -532,7 +543,7 @@ def test_what_is_in_the_way_is_said():
     assert "fits one target at a time" in str(weighed.plan_)
     several = MultiOutputClassifier(LOGISTIC).fit(X, np.stack([CLASSES, TWO], axis=1))
     assert "more than two classes" in str(several.plan_)
-    pairs = OneVsOneClassifier(LOGISTIC).fit(X, CLASSES)
+    pairs = OneVsOneClassifier(LOGISTIC).fit(np.tile(X, (100, 1)), np.tile(CLASSES, 100))
     assert "each step would read all rows" in str(pairs.plan_)
     features = BaggingRegressor(Ridge(), max_features=2).fit(X, NUMBERS)
     assert "has its own features" in str(features.plan_)
