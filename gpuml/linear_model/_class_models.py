@@ -90,7 +90,11 @@ def class_counts(folds: Folds, fewest: int = 1) -> np.ndarray:
     UnfittableSplits
         If the training part of a split lacks a class.
     """
-    counts = to_host(folds.total(_counts_of_classes))
+    # The machine of each class asks; what is known may be of other codes of the same rows.
+    of, counts = folds.known.get("class counts", (None, None))
+    if of is not folds.batch:
+        counts = to_host(folds.total(_counts_of_classes))
+        folds.known["class counts"] = folds.batch, counts
     n_classes = (counts > 0).sum(axis=1)
     for least, together in ((min(fewest, counts.shape[1]), False), (counts.shape[1], True)):
         lacking = np.flatnonzero(n_classes < least).tolist()

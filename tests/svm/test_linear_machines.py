@@ -1,6 +1,7 @@
 """Laws of linear machines: liblinear's optimum, weights, one against the rest, searches."""
 
 import warnings
+from functools import wraps
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from sklearn.model_selection import KFold
 
 from gpuml._arrays import device_of
 from gpuml.compose import ColumnTransformer
+from gpuml.linear_model import _class_models
 from gpuml.linear_model._losses import fit_loss
 from gpuml.losses import SQUARED_HINGE, squared_beyond
 from gpuml.model_selection import GridSearchCV
@@ -341,3 +343,20 @@ def test_machines_of_many_sparse_features_take_passes_rather_than_hessians(rng, 
         return penalty / 2 + 10.0 * np.sum(np.maximum(0.0, 1.0 - margins) ** 2)
 
     np.testing.assert_allclose(objective(ours), objective(theirs), rtol=1e-5)
+
+
+def test_machines_of_all_classes_count_their_rows_once(rng, monkeypatch):
+    counted, count = [], _class_models._counts_of_classes
+
+    @wraps(count)
+    def seen(folds):
+        counted.append(folds)
+        return count(folds)
+
+    monkeypatch.setattr(_class_models, "_counts_of_classes", seen)
+    X, y = rng.normal(size=(120, 4)), np.arange(120) % 6
+    model = LinearSVC().fit(X, y)
+    assert len(counted) == 1
+    for c in range(6):
+        alone = LinearSVC().fit(X, y == c)
+        np.testing.assert_allclose(model.coef_[c], alone.coef_[0], atol=1e-4)
