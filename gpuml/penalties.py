@@ -46,7 +46,7 @@ class Penalty:
         everywhere means that v is optimal.
         """
         inside = xp.abs(slope) - self.l1
-        at_zero = xp.where(inside > 0, inside, xp.zeros_like(inside))
+        at_zero = xp.where(inside > 0, inside, 0.0)
         return xp.where(v == 0, at_zero, xp.abs(slope + xp.sign(v) * self.l1))
 
     def along(self, v: Array, direction: Array, xp: Any, *, behind: bool = False) -> Array:

@@ -50,7 +50,7 @@ def descend_gram(
     largest = l1.max()
     unit = l1 / largest
     Q = H / unit / unit[:, None]
-    Q[np.diag_indices(len(l1))] += l2 / unit**2
+    Q.flat[:: len(l1) + 1] += l2 / unit**2
     v, _ = sweep_gram(Q, g / unit, start * unit, largest, 0.0, tol=tol, max_iter=max_iter)
     return v / unit
 

@@ -24,6 +24,9 @@ SWEPT = 1e-10
 SWEEPS = 10
 # At least so many coordinates join at a time.
 FIRST_ACTIVE = 64
+# Of at most so many coordinates, the minimum on some signs takes no longer than sweeps do, and so
+# many turns are taken in which coordinates leave.
+FEW, TURNS = 64, 12
 # Products use copied rows of a matrix if these are at most one in this many.
 FEW_ROWS = 8
 
@@ -72,19 +75,26 @@ def approach(
             break
         if inverse is None:
             # Intercepts of several classes have a direction that changes nothing.
-            square = H[np.ix_(free, free)] + np.diag(l2[free])
+            square = _taken(H, free, free)
+            square.flat[:: len(free) + 1] += l2[free]
             alone = len(free) == 1
             inverse = 1.0 / square if alone else np.linalg.pinv(square, 1e-8, hermitian=True)
         active, missing = penalised & (v != 0), penalised & (v == 0) & (wrong > allowed)
         active = _with_worst(active, missing, wrong)
         # Coordinates without an l1 part follow the others, whose problem is left.
-        cross = H[np.ix_(free, active)]
+        cross = _taken(H, free, active)
         if len(active):
-            Q = H[np.ix_(active, active)] - cross.T @ inverse @ cross
+            Q = _taken(H, active, active) - cross.T @ inverse @ cross
             side = g[active] - cross.T @ (inverse @ g[free])
             penalty = l1[active], l2[active]
-            swept = descend_gram(Q, side, v[active], *penalty, tol=SWEPT, max_iter=n_sweeps)
-            v[active] = _on_signs(Q, side, *penalty, swept)
+            found, is_minimum = v[active], False
+            if len(v) <= FEW:  # near the minimum the signs are right, or nearly so
+                signs = np.where(found == 0, -np.sign(slope[active]), np.sign(found))
+                found, is_minimum = _on_signs(Q, side, *penalty, found, signs, TURNS)
+            if not is_minimum:
+                found = descend_gram(Q, side, found, *penalty, tol=SWEPT, max_iter=n_sweeps)
+                found, _ = _on_signs(Q, side, *penalty, found, np.sign(found), 1)
+            v[active] = found
         v[free] = inverse @ (g[free] - cross @ v[active])
         done += n_sweeps
         n_sweeps = min(2 * n_sweeps, max_sweeps - done)
@@ -100,17 +110,34 @@ def _with_worst(active, missing, excess):
     return np.flatnonzero(active)
 
 
-def _on_signs(H, g, l1, l2, v):
-    """The minimum on the signs of v, which sweeps approach; v if its signs differ."""
-    some = np.flatnonzero(v)
-    if not len(some):
-        return v
-    signs = np.sign(v[some])
-    matrix = H[np.ix_(some, some)]
-    matrix[np.diag_indices(len(some))] += l2[some]
-    _, exact, failed = lapack.dposv(matrix.T, g[some] - l1[some] * signs, overwrite_a=1)
-    if failed or (np.sign(exact) != signs).any():  # of singular ones, sweeps have the last word
-        return v
-    found = np.zeros_like(v)
-    found[some] = exact
-    return found
+def _taken(H, rows, columns):
+    return H[rows[:, None], columns]
+
+
+def _on_signs(H, g, l1, l2, v, signs, n_turns):
+    """Towards the minimum on these signs, which those of v agree with; and whether it was reached.
+
+    Where the way there would change a sign, it ends, and that coordinate is 0 from there on.
+    """
+    v = v.copy()
+    for turn in range(n_turns):
+        some = np.flatnonzero(signs)
+        if not len(some):
+            return v, True
+        matrix = H.copy() if len(some) == len(v) else _taken(H, some, some)
+        matrix.flat[:: len(some) + 1] += l2[some]
+        _, exact, failed = lapack.dposv(matrix.T, g[some] - l1[some] * signs[some], overwrite_a=1)
+        if failed:  # of singular ones, sweeps have the last word
+            return v, False
+        begun, wrong = v[some], exact * signs[some] <= 0
+        if not wrong.any():
+            v[some] = exact
+            return v, True
+        if turn + 1 < n_turns:
+            change = np.where(begun == exact, 1.0, begun - exact)
+            part = np.where(wrong, begun / change, np.inf)
+            first = part == part.min()
+            v[some] = np.where(first, 0.0, begun + part.min() * (exact - begun))
+            signs = signs.copy()
+            signs[some[first]] = 0.0
+    return v, False

@@ -26,7 +26,7 @@ from gpuml._arrays.ops import all_true, clipped
 from gpuml.solvers._blocks import quiet
 from gpuml.solvers._patterns import Factors
 from gpuml.solvers._step_rules import is_noise
-from gpuml.solvers._sweeps import approach
+from gpuml.solvers._sweeps import FEW, approach
 from gpuml.solvers.lbfgs import Solved
 from gpuml.solvers.loss_rows import LossRows
 from gpuml.solvers.newton import Objective, check_squares, mean_second_derivatives
@@ -39,6 +39,9 @@ RIDGE = 1e-10
 # With at most so many coefficients, a step on a CPU also goes to the minimum, or so near to it; for
 # many models together. They are few if each has at least so many coefficients for each of them.
 FEW_COEFFICIENTS, FOR_EACH_MODEL, THERE = 128, 4, 1e-4
+# Those of `FEW` coefficients are few if they have no more than this altogether, and always if
+# vectors are coupled: along what changes nothing, to go from sign to sign takes long.
+FEW_NUMBERS = 1000
 # A step that goes there in part stops at this share of the violation at its start.
 APPROACH = 0.1
 APPROACH_SWEEPS = 100
@@ -99,6 +102,8 @@ class SparseProblem(Objective):
         l1, l2 = flat(self.penalty.l1), flat(self.penalty.l2)
         few = k * q <= FEW_COEFFICIENTS
         few_models = n_candidates * n_splits <= max(1, k * q // FOR_EACH_MODEL)
+        numbers = k * q * n_candidates * n_splits
+        few_models |= k * q <= FEW and (self.data.loss.coupled or numbers <= FEW_NUMBERS)
         if is_numpy(H) and (few_models or not few):
             v = w.copy()
             allowed = allowed * (THERE if few else 1.0)
@@ -139,14 +144,14 @@ def minimise(
             break
         n_iter[host_going] = done_iter + 1
         left = float(np.max(to_host(violation)[host_going])) / tol
-        problem = refresh(problem, W, done_iter, left * left) or problem
-        enough = xp.where(going, APPROACH * violation, xp.full_like(violation, xp.inf))
-        new_direction = problem.newton_direction(W, G, enough)
-        fresh = (step >= 1)[..., None, None]
-        direction = (
-            new_direction if direction is None else xp.where(fresh, new_direction, direction)
-        )
-        first = problem.slope(W, G, direction)
+        fresh = going & (step >= 1)
+        if direction is None or to_host(fresh).any():  # else all steps are shorter ones
+            problem = refresh(problem, W, done_iter, left * left) or problem
+            enough = xp.where(fresh, APPROACH * violation, xp.full_like(violation, xp.inf))
+            ahead = problem.newton_direction(W, G, enough)
+            wide = fresh[..., None, None]
+            direction = ahead if direction is None else xp.where(wide, ahead, direction)
+            first = problem.slope(W, G, direction)
         moved = xp.where(going, step, xp.zeros_like(step))[..., None, None]
         trial = W + moved * direction
         trial_G = problem.gradient(trial)

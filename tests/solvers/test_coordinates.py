@@ -122,6 +122,19 @@ def test_checks_of_slow_descents_become_rare(most, rng, monkeypatch):
     assert len(sweeps) <= 1 + np.log2(most / 5)
 
 
+@pytest.mark.parametrize("begin", [0.0, 1.0, 5.0])
+def test_minima_of_few_coordinates_take_no_sweeps(begin, rng, monkeypatch):
+    """Coordinates leave on the way to the minimum on some signs, until it is there."""
+    monkeypatch.setattr(_sweeps, "descend_gram", None)
+    X = rng.normal(size=(100, 12)) @ (np.eye(12) + 0.3 * rng.normal(size=(12, 12)))
+    w = rng.normal(size=12) * (rng.random(12) < 0.5)
+    H, g = X.T @ X, X.T @ (X @ w + rng.normal(size=100))
+    l1, l2 = np.append(np.full(11, 20.0), 0.0), np.zeros(12)
+    v = approach(H, g, l1, l2, begin * rng.normal(size=12), allowed=1e-8, max_sweeps=100)
+    assert Penalty(l1, l2).violation(v, H @ v - g, np).max() <= 1e-8
+    assert 0 < np.count_nonzero(v) < 12
+
+
 def test_a_minimum_at_zero_is_approached(rng):
     """Also from elsewhere: no coordinate is left whose sign could be solved for."""
     H, g, l1, l2 = quadratic(rng, 1)
