@@ -180,5 +180,10 @@ def test_a_setting_is_suggested():
         gpuml.set_config(devise="cpu")
 
 
+def test_settings_of_scikit_learn_are_said_to_be_its_own():
+    with pytest.raises(TypeError, match=r"set them by sklearn\.set_config\.$"):
+        gpuml.set_config(display="diagram", device="cpu")
+
+
 def test_nothing_is_suggested_where_nothing_is_alike():
     assert did_you_mean("zzz", ["alpha", "tol"]) == ""

@@ -193,8 +193,12 @@ def _changed(settings, changes):
     known = [field.name for field in fields(Settings)]
     unknown = sorted(set(changes) - set(known))
     if unknown:
+        import sklearn
+
         from gpuml._settings.suggestions import did_you_mean
 
         meant = did_you_mean(unknown[0], known)
+        if set(unknown) <= set(sklearn.get_config()):
+            meant = " These are scikit-learn's: set them by sklearn.set_config."
         raise TypeError(f"Unknown setting(s) {unknown}; gpuml knows {known}.{meant}")
     return replace(settings, **changes)

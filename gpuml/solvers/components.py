@@ -308,10 +308,8 @@ def with_signs(vectors: Array, xp) -> Array:
     """
     if vectors.shape[-2] == 0:
         return vectors
-    first = xp.argmax(xp.abs(vectors), axis=-1)
-    places = xp.arange(vectors.shape[-1], device=vectors.device)
-    largest = xp.where(places == first[..., None], vectors, xp.zeros_like(vectors))
-    negative = xp.sum(largest, axis=-1, keepdims=True) < 0
+    first = xp.argmax(xp.abs(vectors), axis=-1)[..., None]
+    negative = xp.take_along_axis(vectors, first, axis=-1) < 0
     return xp.where(negative, -vectors, vectors)
 
 

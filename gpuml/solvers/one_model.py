@@ -1,8 +1,8 @@
 """One smooth model of rows in CPU memory: quasi-Newton steps that take few calls of Python.
 
 Steps, and when they end, are those of `solvers.lbfgs`, for one vector of NumPy. Variances of the
-features begin; a Hessian takes their place as soon as passes have taken as long as it does, if those
-that are still to go, at their rate, would too. Of few rows every step is Newton's, as in
+features begin; a Hessian takes their place as soon as passes have taken as long as it does, if
+those that are still to go, at their rate, would too. Of few rows every step is Newton's, as in
 `solvers.few_rows`.
 """
 
