@@ -3,7 +3,7 @@
 from typing import Any
 
 import numpy as np
-from sklearn import model_selection as sk
+from sklearn.model_selection import train_test_split as split_rows
 from sklearn.utils import check_random_state
 
 from gpuml._arrays.gathered import gathered, is_divided
@@ -67,7 +67,7 @@ def train_test_split(
         shares = [1 - share, share]
         pairs = (x.random_split(shares, random_state=seed, shuffle=True) for x in frames)
         return [part for pair in pairs for part in pair]
-    return sk.train_test_split(
+    return split_rows(
         *arrays,
         test_size=test_size,
         train_size=train_size,

@@ -69,7 +69,7 @@ def _accuracy(model, X, y):
         same = found == y
         # The mean of flags is one more kernel that CuPy compiles.
         right = np.count_nonzero(same) if is_numpy(same) else float(same.astype(np.float64).sum())
-        return right / len(y)
+        return float(right / len(y))
     return accuracy_score(y, found)
 
 

@@ -14,12 +14,12 @@ from gpuml.solvers._blocks import quiet
 from gpuml.solvers.loss_rows import LossRows
 from gpuml.solvers.newton import check_squares, mean_targets
 
-# Features go together if their curvature is that of words in texts: so many times as much as what
-# as many rows of independent features show. Levels of a table do not.
-LEAST_TOGETHER = 2.0
 # Steps of the power method, which end below the largest curvature, and rows per feature for them.
-STEPS, ROWS_PER_FEATURE = 3, 4
+STEPS, ROWS_PER_FEATURE = 5, 4
 ABOVE = 1.5
+# The second step already tells levels of a table, of which a row has one, from words of a text. The
+# last has to be above the largest curvature of as many independent features by this factor.
+LEAST_TOGETHER, FAR_ABOVE = 2.0, 1.25
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,8 @@ def _together(design, *, centred):
     mean, variance = (a[0, :] for a in rows.spread())
     size = variance if centred else variance + mean**2
     inverse = xp.where(size > 0, 1.0 / xp.where(size > 0, size, 1.0), 0.0)
-    little = LEAST_TOGETHER * (1.0 + math.sqrt(p / rows.shape[0])) ** 2
+    # Of independent features: V. A. Marchenko, L. A. Pastur, Mat. Sb. 72 (1967).
+    little = FAR_ABOVE * (1.0 + math.sqrt(p / rows.shape[0])) ** 2
     v, found = xp.sqrt(inverse), 0.0
     for step in range(STEPS):
         z = rows.matvec(v[None, :])[:, 0]

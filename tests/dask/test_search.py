@@ -851,7 +851,7 @@ def test_predictions_are_kept_without_a_cluster_only(client):
     assert found.cv_predictions_.shape == (2, 442)
 
 
-@pytest.mark.parametrize("name", model_selection.__all__)
+@pytest.mark.parametrize("name", [n for n in model_selection.__all__ if n != "train_test_split"])
 def test_parameters_are_those_of_one_device_and_of_a_cluster(name):
     ours, theirs = (
         inspect.signature(getattr(module, name)).parameters
