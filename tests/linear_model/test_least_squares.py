@@ -308,6 +308,7 @@ def test_solvers_of_cuml_agree(rng, solver):
     cupy = pytest.importorskip("cupy")
     if not cupy.is_available():
         pytest.skip("no GPU")
+    pytest.importorskip("cuml")
     X, y, _ = problem(rng)
     ours = Ridge(solver=solver, tol=1e-10).fit(X, y)
     np.testing.assert_allclose(ours.coef_, Ridge().fit(X, y).coef_, rtol=1e-5)
