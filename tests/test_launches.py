@@ -27,7 +27,6 @@ from gpuml.model_selection import GridSearchCV
 from gpuml.naive_bayes import GaussianNB
 from gpuml.preprocessing import MinMaxScaler, StandardScaler
 from gpuml.solvers import _few_rows, described, few_rows
-from gpuml.solvers.prox_newton import SparseProblem
 from gpuml.svm import LinearSVC, LinearSVR
 
 # Operations of torch that make no array, or no other than a view of one.
@@ -258,24 +257,6 @@ def test_a_step_towards_a_machine_of_few_rows_makes_few_calls(model):
     X, y = problem(300)
     y = y > 0 if isinstance(model, LinearSVC) else y
     assert calls(lambda: model.fit(X, y)) < 430 * model.n_iter_
-
-
-@pytest.mark.parametrize("kind", [LinearSVC, LogisticRegression])
-def test_sparse_models_of_few_rows_see_a_hessian_at_every_new_point(kind, monkeypatch):
-    X, y = problem(300)
-    options = {"dual": False} if kind is LinearSVC else {"solver": "saga", "tol": 1e-4}
-    l1 = {"penalty": "l1"} if kind is LinearSVC else {"l1_ratio": 1.0}
-    points, at = [], SparseProblem.at
-
-    def seen(problem, rows, W, *, shared):
-        assert (rows.n_rows, shared) == (300, False)
-        points.append(W.copy())
-        return at(problem, rows, W, shared=shared)
-
-    monkeypatch.setattr(SparseProblem, "at", seen)
-    model = kind(**options, **l1).fit(X, y > 0)
-    assert len(np.unique(np.stack(points), axis=0)) == len(points)
-    assert np.max(model.n_iter_) / 2 <= len(points) <= np.max(model.n_iter_)
 
 
 ESTIMATORS = {

@@ -1,5 +1,6 @@
 """Settings of the library: where data in CPU memory is worked on, how much one block may take."""
 
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -189,16 +190,19 @@ def config_context(**settings: Unpack[Options]) -> Iterator[None]:
         _in_context.reset(token)
 
 
+def _settings_of_scikit_learn():
+    sklearn = sys.modules.get("sklearn")  # no import: who sets them has imported it
+    return set() if sklearn is None else set(sklearn.get_config())
+
+
 def _changed(settings, changes):
     known = [field.name for field in fields(Settings)]
     unknown = sorted(set(changes) - set(known))
     if unknown:
-        import sklearn
-
         from gpuml._settings.suggestions import did_you_mean
 
         meant = did_you_mean(unknown[0], known)
-        if set(unknown) <= set(sklearn.get_config()):
+        if set(unknown) <= _settings_of_scikit_learn():
             meant = " These are scikit-learn's: set them by sklearn.set_config."
         raise TypeError(f"Unknown setting(s) {unknown}; gpuml knows {known}.{meant}")
     return replace(settings, **changes)

@@ -339,10 +339,8 @@ def solve_sparse(
         return wide_losses.minimise(data, penalty, start, options.tol, options.max_iter)
     xp = data.place.xp
     problem = SparseProblem(data, data.total_weights, penalty)
-    refresh: Any = Refresh(data, start.shape, options.memory, proximal=True)
+    refresh = Refresh(data, start.shape, options.memory, proximal=True)
     many = start.shape[0] > refresh.most_matrices or refresh.order > MOST_COEFFICIENTS
-    if data.place.is_host and few_rows.are_few(data, start.shape):
-        refresh = every_pass
     if many and data.loss.bound is not None:
         solved = minimise_by_gradients(problem, start, options.tol, options.max_iter)
     else:
