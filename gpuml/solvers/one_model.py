@@ -121,7 +121,7 @@ class _Steps:
         self.total = float(self.objective.total[0])
         self.factor: Any = None
         self.pairs: list[tuple[np.ndarray, np.ndarray, float]] = []
-        self.lefts: list[float] = []  # logarithms, before each pass since the last Hessian
+        self.lefts: list[float] = []  # logarithms, before each pass since a Hessian
         self.fitting = 1.0  # what the last step says of the size of the preconditioner
         n_rows, order = data.n_rows, start[0, 0].size
         rows = max(SAMPLE_ROWS * order, n_rows // FIRST_PART)
@@ -149,6 +149,7 @@ class _Steps:
             self.lefts.append(math.log(min(max(1.0, left), MOST_LEFT)))
             if step == 1 and self.pays(max_iter - n_iter):
                 self.take_hessian(w)
+                self.lefts = []  # also if there is none: it is not to be tried at once again
                 direction, slope = self.aim(w, g)
                 continue
             n_iter += 1
@@ -291,7 +292,7 @@ class _Steps:
                 return
             jitter = max(10 * jitter, LEAST_JITTER)
             own += jitter if info != 0 else 0.0
-        self.factor, self.pairs, self.fitting, self.lefts = (factor, scale), [], 1.0, []
+        self.factor, self.pairs, self.fitting = (factor, scale), [], 1.0
 
     def hessian_of_all(self, W):
         """The Hessian (q, q) of all rows, if they are few and there is one vector."""

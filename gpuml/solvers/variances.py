@@ -14,9 +14,9 @@ from gpuml.solvers._blocks import quiet
 from gpuml.solvers.loss_rows import LossRows
 from gpuml.solvers.newton import check_squares, mean_targets
 
-# Steps of the power method, which end below the largest curvature, and rows per feature for them.
-STEPS, ROWS_PER_FEATURE = 5, 4
-ABOVE = 1.5
+# Steps of the power method, rows per feature for them, and what their result is multiplied by: they
+# end below the largest curvature.
+STEPS, ROWS_PER_FEATURE, ABOVE = 5, 4, 1.5
 # The second step already tells levels of a table, of which a row has one, from words of a text. The
 # last has to be above the largest curvature of as many independent features by this factor.
 LEAST_TOGETHER, FAR_ABOVE = 2.0, 1.25
@@ -69,10 +69,11 @@ def diagonal_inverse(sample: LossRows, penalty: Penalty, n_rows: int) -> Diagona
     home = place_of(penalty.l2)
     xp = home.xp
     with quiet():
-        mean, variance = (move(a, home) for a in sample.design.spread())  # (1 or S, p)
+        spread = sample.design.spread()
+        mean, variance = (move(a, home) for a in spread)  # (1 or S, p)
         check_squares(variance + mean**2, xp)
         fitted = penalty.used[:, :, 0, -1:]
-        others = _together(sample.design, centred=bool(xp.min(fitted) > 0))
+        others = _together(sample.design, spread, centred=bool(xp.min(fitted) > 0))
     curved = sample.loss.typical(sample.n_vectors, lambda: move(_mean_target(sample), home))
     # Without an intercept it is the squares that count, not the variances.
     size = variance + (1.0 - fitted) * mean**2  # (C, S, p)
@@ -95,7 +96,7 @@ def diagonal_inverse(sample: LossRows, penalty: Penalty, n_rows: int) -> Diagona
     return Diagonal(inverse[:, :, None, :], centre[:, :, None, :])
 
 
-def _together(design, *, centred):
+def _together(design, spread, *, centred):
     """How many times their own is the curvature along what sparse features share; 0 for little.
 
     Steps of the power method lead there from all features at once.
@@ -106,20 +107,21 @@ def _together(design, *, centred):
     every = n // (ROWS_PER_FEATURE * p)
     # Variances are of the same rows: one that has a rare level must not stand for many.
     rows = design.sample(slice(0, n, every)) if every > 1 else design
-    mean, variance = (a[0, :] for a in rows.spread())
+    mean, variance = (a[0, :] for a in (rows.spread() if every > 1 else spread))
     size = variance if centred else variance + mean**2
     inverse = xp.where(size > 0, 1.0 / xp.where(size > 0, size, 1.0), 0.0)
     # Of independent features: V. A. Marchenko, L. A. Pastur, Mat. Sb. 72 (1967).
     little = FAR_ABOVE * (1.0 + math.sqrt(p / rows.shape[0])) ** 2
-    v, found = xp.sqrt(inverse), 0.0
+    v, z, found = xp.sqrt(inverse), None, 0.0
     for step in range(STEPS):
+        if z is not None:
+            v = rows.rmatvec(z[:, None])[0, :] * inverse
+            v = v / xp.max(xp.abs(v))
         z = rows.matvec(v[None, :])[:, 0]
         z = z - xp.mean(z) if centred else z
         found = float(xp.mean(z**2) / xp.sum(v**2 * size))
         if step > 0 and not found > LEAST_TOGETHER:
             return 0.0
-        v = rows.rmatvec(z[:, None])[0, :] * inverse
-        v = v / xp.max(xp.abs(v))
     return ABOVE * found if found > little else 0.0
 
 

@@ -170,6 +170,16 @@ def test_features_that_go_together_take_few_passes_however_many_there_may_be(rng
     assert fitted(LogisticRegression, X, y, max_iter=1000).n_iter_ < 80
 
 
+def test_a_hessian_that_has_no_factor_is_not_tried_at_once_again(monkeypatch):
+    X, y = rows(3000, 100)
+    X += 3 * X[:, :1]
+    tried = []
+    monkeypatch.setattr(one_model._Steps, "pays", lambda steps, most: len(steps.lefts) > 3)
+    monkeypatch.setattr(one_model._Steps, "take_hessian", lambda *_: tried.append(1))
+    n_iter = fitted(LogisticRegression, X, y).n_iter_
+    assert 0 < len(tried) < n_iter
+
+
 def calls(function, *args):
     """Calls of functions of Python, and of C by Python."""
     seen = [0]

@@ -67,7 +67,8 @@ def numbers(rng, n):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_words_go_together_and_levels_and_numbers_do_not(rng, n, dtype):
     def together(X):
-        return _together(Sparse(X.astype(dtype)), centred=True)
+        design = Sparse(X.astype(dtype))
+        return _together(design, design.spread() if X.shape[0] else None, centred=True)
 
     assert together(words(rng, n, 600, 3)[0]) > 10
     assert together(levels(rng, n)) == 0
